@@ -82,7 +82,7 @@ function parseValues(text: string): EntitlementChanges | undefined {
   VALUE_TEXT.lastIndex = 0;
   while (VALUE_TEXT.lastIndex < text.length) {
     const [, name = "", written = ""] = VALUE_TEXT.exec(text) ?? [];
-    if (FEATURE.parse(name) === undefined || name in values) return undefined;
+    if (FEATURE.parse(name) === undefined || Object.hasOwn(values, name)) return undefined;
     values[name] = written === "" ? null : parseValue(written);
   }
   return text.trim() === "" ? undefined : values;
@@ -118,15 +118,7 @@ function valuesRule<Values>(
 const MUST = "must be a number, true, false, or a text of at most 1,000 printable characters and no API key";
 
 const entitlement = v.union(
-  [
-    v.pipe(v.number(), v.finite()),
-    v.boolean(),
-    v.pipe(
-      v.string(),
-      v.maxLength(1_000),
-      v.check(isAllowed),
-    ),
-  ],
+  [v.pipe(v.number(), v.finite()), v.boolean(), v.pipe(v.string(), v.maxLength(1_000), v.check(isAllowed))],
   MUST,
 );
 

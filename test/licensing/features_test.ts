@@ -63,6 +63,7 @@ describe("OWN_FEATURES and renderOwnFeatures()", () => {
     "A",
     "1a",
     "a b",
+    "constructor",
     "a until",
     "a until tomorrow",
     "a,no a",
@@ -106,6 +107,7 @@ describe("OWN_ENTITLEMENTS and renderEntitlements()", () => {
     "a=\u0000",
     "a=\u202e",
     `a=${"x".repeat(1_001)}`,
+    `a=svc_live_${"0".repeat(48)}`,
     "a=1e999",
   ])("refuse %j", (text) => expect(OWN_ENTITLEMENTS.parse(text)).toBeUndefined());
 });
