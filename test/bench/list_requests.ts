@@ -46,6 +46,13 @@ export function listRequests(seen: Seen): ListRequests {
   for (const account of [largest, small])
     for (const tier of [undefined, "commercial", "enterprise"])
       for (const state of [undefined, "suspended"]) keys.push(page("keys", { account, tier, state }));
+  for (const feature of ["custom_models", "streaming", "on_premise", "rare_one", "unknown"])
+    for (const tier of [undefined, "free", "enterprise"])
+      for (const sort of [undefined, "newest", "soonest_expiry"])
+        for (const state of [undefined, "suspended"]) {
+          const filters = { feature, tier, sort, state };
+          keys.push(page("keys", filters), ...(sort === undefined ? [page("keys", filters, 550)] : []));
+        }
   for (const external_id of ["order-7000", "order-700000", "unknown"])
     keys.push(page("keys", { external_id }));
 

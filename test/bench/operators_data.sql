@@ -82,9 +82,17 @@ insert into accounts (id, email, name, organization, created_at)
              || pg_temp.pick('{bridge,burg,castle,dorf,ford,haven,holm,mouth,stad,ton,ville,wick}', pow(pg_temp.draw(a, 13), 2))
              || pg_temp.pick('{"",a,by,en,ia,o,um}', pg_temp.draw(a, 14)) as town) as words;
 
-insert into licenses (id, account_id, tier, monthly_limit, expires_at, created_at, external_id)
+-- Two licenses of five have features of their own: one that many have, one that few have, and one that was withdrawn.
+insert into licenses (id, account_id, tier, monthly_limit, expires_at, created_at, external_id, own_features, own_entitlements)
   select license_id, account_id, tier, case when pg_temp.draw(n, 15) < 0.02 then 1000000 end, expires_at, created_at,
-         case when n % 7 = 0 then 'order-' || n end
+         case when n % 7 = 0 then 'order-' || n end,
+         case when n % 50 = 1 then '{}'
+              when pg_temp.draw(n, 70) < 0.3 then '{"custom_models": {"granted": true}}'
+              when pg_temp.draw(n, 70) < 0.35 then '{"custom_models": {"granted": true, "until": "2026-06-30T23:59:59Z"}}'
+              when pg_temp.draw(n, 70) < 0.4 then '{"streaming": {"granted": false}}'
+              when pg_temp.draw(n, 70) < 0.40002 then '{"rare_one": {"granted": true}}'
+              else '{}' end::jsonb,
+         case when n % 50 <> 1 and pg_temp.draw(n, 71) < 0.3 then '{"channels": 64, "region": "eu"}' else '{}' end::jsonb
     from plan where not is_successor
    order by n;
 
@@ -105,6 +113,11 @@ insert into listed_keys (key_id, account_id, tier, mode, state, expires_at)
   select k.id, l.account_id, l.tier, k.mode, k.state, least(l.expires_at, k.own_expires_at)
     from keys k join licenses l on l.id = k.license_id
    order by k.id;
+
+insert into listed_features (feature, key_id, is_granted, ends_at)
+  select own.name, k.id, (own.value->>'granted')::boolean, (own.value->>'until')::timestamptz
+    from keys k join licenses l on l.id = k.license_id cross join jsonb_each(l.own_features) as own (name, value)
+   order by 1, 2;
 
 insert into usage (license_id, month, used, granted, by_day, limited_to)
   select license_id, (date_trunc('month', now() at time zone 'UTC') - interval '1 month' * back)::date, used, 1,
