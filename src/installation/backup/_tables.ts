@@ -31,6 +31,12 @@ const NOT_CARRIED: readonly string[] = [
   "erasure_sweep",
 ];
 
+/**
+ * Tables that have rows in a new database, because a migration wrote them. A restore replaces these rows, unless somebody has
+ * set entitlements in one.
+ */
+const FILLED: readonly string[] = ["tiers"];
+
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */
 export function tableNamesOf(migrations: readonly Migration[]): string[] {
   return migrations.flatMap(({ text }) =>
@@ -167,8 +173,15 @@ export async function findContents(sql: Sql): Promise<string | undefined> {
   if (!names.includes("schema_migrations")) return `it has ${first.name}, which is not Claviger's`;
   for (const { name, isTable } of relations) {
     if (!isTable || name === "schema_migrations") continue;
-    const [row] = await sql`select from ${sql(name)} limit 1`;
+    const [row] = FILLED.includes(name)
+      ? await sql`select from ${sql(name)} where entitlements <> '{}' limit 1`
+      : await sql`select from ${sql(name)} limit 1`;
     if (row !== undefined) return `${name} has rows`;
   }
   return undefined;
+}
+
+/** Deletes the rows that the migrations wrote into these tables. */
+export async function deleteFilled(sql: Sql, tables: readonly BackedUpTable[]): Promise<void> {
+  for (const { name } of tables) if (FILLED.includes(name)) await sql`delete from ${sql(name)}`;
 }

@@ -35,7 +35,14 @@ import { sumTable } from "./_content.ts";
 import { BackupFailure } from "./_errors.ts";
 import { explain } from "./_files.ts";
 import { readProven } from "./_save_models.ts";
-import { findContents, quoted, renderCopyIn, setCopySettings, tableNamesOf } from "./_tables.ts";
+import {
+  deleteFilled,
+  findContents,
+  quoted,
+  renderCopyIn,
+  setCopySettings,
+  tableNamesOf,
+} from "./_tables.ts";
 import { inTransaction } from "./_transaction.ts";
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";
 import type { Watch } from "./progress.ts";
@@ -149,6 +156,7 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
   const contents = await findContents(sql);
   if (contents !== undefined) throw new BackupFailure(notEmpty(options, contents));
   await makePartitions(sql, tables);
+  await deleteFilled(sql, tables);
 
   // A trigger could change or refuse a row. Those of foreign keys are not among these.
   for (const { name } of tables) await sql`alter table ${sql(name)} disable trigger user`;

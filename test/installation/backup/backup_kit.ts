@@ -155,6 +155,14 @@ export async function fill(database: Database): Promise<void> {
   );
   await database.query(
     (sql) => sql`
+      update licenses set own_features = '{"custom_models": {"granted": true}}', own_entitlements = '{"channels": 64}'
+       where id = ${keys[0]?.licenseUuid ?? ""}::uuid`,
+  );
+  await database.query(
+    (sql) => sql`update tiers set entitlements = '{"channels": 8}' where tier = 'research'`,
+  );
+  await database.query(
+    (sql) => sql`
       insert into refusals (key_id, code, reason, last_at, count)
       select id, code, reason, ${NOW}::timestamptz, ${Number.MAX_SAFE_INTEGER}::bigint
         from keys, (values ('INVALID_KEY', 'revoked'), ('QUOTA_EXCEEDED', '')) as refusal (code, reason)`,

@@ -8,7 +8,7 @@ import type { Database } from "../../../src/database/mod.ts";
 import { createTestDatabase } from "../../support/database.ts";
 import { useForAll } from "../../support/use.ts";
 import { useFolder } from "../../support/use_folder.ts";
-import { backUp, fill, restore } from "./backup_kit.ts";
+import { backUp, fill, prove, restore, tryRestore } from "./backup_kit.ts";
 
 setDefaultTimeout(60_000);
 const folder = useFolder();
@@ -90,6 +90,25 @@ describe("a restored database", () => {
       );
       expect([table, (row?.next ?? 0) > (row?.highest ?? 0)]).toEqual([table, true]);
     }
+  });
+
+  test("has the values of each tier, and lists the features of the licenses", async () => {
+    const [row] = await restored.database.query(
+      (sql) => sql`
+        select (select json_object_agg(tier, entitlements order by tier) from tiers) as tiers,
+               (select count(*) from listed_features where feature = 'custom_models') as listed`,
+    );
+    expect(row).toEqual({
+      tiers: { commercial: {}, enterprise: {}, free: {}, research: { channels: 8 } },
+      listed: 1,
+    });
+  });
+
+  test("is not made of a database in which a tier has values, so that a restore replaces none", async () => {
+    await using used = await createTestDatabase();
+    await used.database.query((sql) => sql`update tiers set entitlements = '{"a": 1}' where tier = 'free'`);
+    const refused = await tryRestore(used.address, await prove(join(folder, "backup")));
+    expect(refused).toMatchObject({ sentence: expect.stringContaining("is not empty (tiers has rows)") });
   });
 
   test("refuses what the tables guard against, and marks a change for the pulse", async () => {
