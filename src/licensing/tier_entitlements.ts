@@ -88,7 +88,9 @@ const WHAT = "change values of tier";
 export async function changeTier(changes: LicenseChanges, options: Options): Promise<ChangedTier | Refusal> {
   let row: Row | undefined;
   try {
-    [row] = await changes.changeAll<Row>((sql) => changeStatement(sql, options));
+    const build = (sql: Sql) => changeStatement(sql, options);
+    // What is only foreseen leaves the cache as it is.
+    [row] = await (options.isDryRun ? changes.database.query<Row>(build) : changes.changeAll<Row>(build));
   } catch (error) {
     if (constraintOf(error) !== "entitlements_bounded") throw error;
     return refuseTooManyEntitlements(WHAT, "tier", "entitlements");
