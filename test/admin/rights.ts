@@ -102,6 +102,8 @@ export const CONSOLE_ROLES: Readonly<Record<string, Role>> = {
   "GET /machines": "viewer",
   "GET /machines/:id": "viewer",
   "POST /machines/:id/release": "editor",
+  "GET /tiers": "viewer",
+  "POST /tiers/values": "editor",
   "GET /models": "viewer",
   "GET /models/_add": "editor",
   "POST /models/_add": "editor",

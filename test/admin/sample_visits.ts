@@ -1,6 +1,6 @@
 /** A sample visit for each route of the console. */
 import { hash, randomUUID } from "node:crypto";
-import { parseId, toId } from "../../src/base/ids.ts";
+import { newUuid, parseId, toId } from "../../src/base/ids.ts";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
 import { listSessions, loginOperator } from "../../src/operators/mod.ts";
@@ -113,6 +113,10 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /machines/:id/release": async (admin) => ({
     path: `/machines/${await activateSample(admin)}/release`,
     form: { reason: "the laptop was lost" },
+  }),
+  "POST /tiers/values": () => ({
+    path: "/tiers/values",
+    form: { tier: "commercial", entitlements: `of_${newUuid().replaceAll("-", "")}=1`, reason: "as agreed" },
   }),
   "POST /models/_add": () => ({
     path: "/models/_add",

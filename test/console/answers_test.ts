@@ -38,6 +38,7 @@ const OWN_PAGES = [
   "POST /keys/many/values",
   "POST /keys/many/revoke",
   "POST /accounts/:id/erasure/erase",
+  "POST /tiers/values",
   "POST /access/issue-token",
   "POST /access/tokens/:name/renew",
 ];
