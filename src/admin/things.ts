@@ -12,7 +12,7 @@ import { machines } from "./machines/routes.ts";
 import { models } from "./models/routes.ts";
 import { overview } from "./overview/routes.ts";
 import { search } from "./search/routes.ts";
-import { TIER_ROUTES } from "./tiers/tiers_routes.ts";
+import { tiers } from "./tiers/routes.ts";
 import { usage } from "./usage/routes.ts";
 
 /** In the order of the menu. The first page is shown after the login. */
@@ -21,6 +21,7 @@ export const THINGS = [
   keys,
   accounts,
   machines,
+  tiers,
   usage,
   activity,
   models,
@@ -35,7 +36,8 @@ export const CONSOLE_ROUTES: readonly ConsoleRoute[] = THINGS.flatMap(({ pages }
 
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it, in the order of its document. */
 export const ROUTES: readonly Route[] = [
-  ...[keys, accounts, machines, usage, models, audit, activity, health, access].flatMap(({ api }) => api),
-  ...TIER_ROUTES,
+  ...[keys, accounts, machines, tiers, usage, models, audit, activity, health, access].flatMap(
+    ({ api }) => api,
+  ),
   getOpenApi,
 ];

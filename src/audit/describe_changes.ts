@@ -38,15 +38,32 @@ const NOTHING: Readonly<Record<string, string>> = {
   sources: "everywhere",
 };
 
+/** Fields whose value has named parts: each part is a change of its own, such as `feature custom_models`. */
+const PARTS: Readonly<Record<string, string>> = {
+  own_features: "feature",
+  own_entitlements: "value",
+  entitlements: "value",
+};
+
 /** Describes the change in a row of the audit log: each changed value before and after. */
 export function describeChanges(before: unknown, after: unknown): FieldChange[] {
   const [old, now] = [fieldsOf(before), fieldsOf(after)];
   const names = new Set([...Object.keys(old), ...Object.keys(now)]);
   return [...names].flatMap((name) => {
+    const part = PARTS[name];
+    if (part !== undefined) return describeParts(part, old[name], now[name]);
     const change = { field: FIELDS[name] ?? name.replaceAll("_", " "), ...valuesOf(name, old, now) };
     if (change.before !== change.after) return [change];
     return NAMES.includes(name) ? [{ ...change, before: undefined }] : [];
   });
+}
+
+function describeParts(what: string, before: unknown, after: unknown): FieldChange[] {
+  const [old, now] = [fieldsOf(before), fieldsOf(after)];
+  const names = [...new Set([...Object.keys(old), ...Object.keys(now)])].sort();
+  return names
+    .map((name) => ({ field: `${what} ${name}`, ...valuesOf("", old, now, name) }))
+    .filter(({ before, after }) => before !== after);
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -56,9 +73,10 @@ function fieldsOf(value: unknown): Fields {
   return typeof value === "object" && !Array.isArray(value) ? (value as Fields) : { value };
 }
 
-function valuesOf(name: string, old: Fields, now: Fields) {
+/** Returns both values as texts. `kind` is the name that decides how a value is written. */
+function valuesOf(kind: string, old: Fields, now: Fields, name = kind) {
   const [before, after] = [old, now].map((fields) =>
-    Object.hasOwn(fields, name) ? toText(name, fields[name]) : undefined,
+    Object.hasOwn(fields, name) ? toText(kind, fields[name]) : undefined,
   );
   return { before, after };
 }
@@ -68,7 +86,14 @@ function toText(name: string, value: unknown): string {
   if (typeof value === "number") return renderCount(value);
   if (name === "changed") return String(value).replaceAll("_", " ").replaceAll(",", ", ");
   if (Array.isArray(value)) return value.map((one) => toText("", one)).join(", ");
-  if (typeof value === "object") return JSON.stringify(value);
+  if (typeof value === "object") return describeFeature(value as Fields) ?? JSON.stringify(value);
   const text = String(value);
   return text === NEVER ? "never" : text;
+}
+
+/** Says what a license has of a feature: `granted until 2027-06-30`; undefined for another value. */
+function describeFeature({ granted, until }: Fields): string | undefined {
+  if (typeof granted !== "boolean") return undefined;
+  const end = typeof until === "string" ? ` until ${until.replace(/T23:59:59Z$/, "")}` : "";
+  return `${granted ? "granted" : "withdrawn"}${end}`;
 }

@@ -41,6 +41,8 @@ export interface LicenseValues extends Places, Updates {
   readonly expiresAt: Date;
   readonly ownFeatures: OwnFeatures;
   readonly ownEntitlements: Entitlements;
+  /** The values of its tier, which count where it has none of its own; undefined where they are not known. */
+  readonly tierEntitlements?: Entitlements | undefined;
   /** The operator's own name; null if there is none, undefined where it is not shown. */
   readonly externalId?: string | null;
 }
@@ -139,15 +141,36 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
       to: describeFeature(after.ownFeatures[name]),
       loss: losesFeature(before, after, name) ? "fewer features" : undefined,
     })),
-    ...namesOf(before.ownEntitlements, after.ownEntitlements).map((name) => ({
-      what: `value ${name}`,
-      from: describeEntitlement(before.ownEntitlements[name]),
-      to: describeEntitlement(after.ownEntitlements[name]),
-      loss: losesValue(before.ownEntitlements[name], after.ownEntitlements[name]) ? "lower value" : undefined,
-    })),
+    ...valueEffectsOf(before, after),
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+/** What decides the values of a license, as far as it is known. */
+type Valued = Pick<LicenseValues, "ownEntitlements" | "tierEntitlements">;
+
+/** Returns the values such as `channels` that differ: the own ones of the license, and those of its tier. */
+export function valueEffectsOf(before: Valued, after: Valued): Effect[] {
+  const [was, is] = [before, after].map(({ tierEntitlements, ownEntitlements }) => ({
+    ...tierEntitlements,
+    ...ownEntitlements,
+  }));
+  const effects = namesOf({ ...was }, { ...is }).map((name) => ({
+    what: `value ${name}`,
+    from: describeValue(before, name),
+    to: describeValue(after, name),
+    loss: losesValue(was?.[name], is?.[name]) ? "lower value" : undefined,
+  }));
+  return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Says a value of a license, and whether it is that of the tier. */
+function describeValue({ ownEntitlements, tierEntitlements = {} }: Valued, name: string): string {
+  const [own, ofTier] = [ownEntitlements[name], tierEntitlements[name]];
+  return own === undefined && ofTier !== undefined
+    ? `${describeEntitlement(ofTier)} by the tier`
+    : describeEntitlement(own);
 }
 
 function namesOf(before: object, after: object): string[] {

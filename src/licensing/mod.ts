@@ -25,8 +25,10 @@ export {
   type EntitlementChanges,
   type Entitlements,
   entitlementsOf,
+  MOST_ENTITLEMENTS,
   OWN_ENTITLEMENTS,
   OWN_ENTITLEMENTS_FIELD,
+  refuseTooManyEntitlements,
   renderEntitlements,
   valuesSchema,
 } from "./entitlements.ts";
@@ -42,10 +44,12 @@ export {
   featuresAt,
   featuresChangeAt,
   featuresThrough,
+  MOST_OWN_FEATURES,
   OWN_FEATURES,
   OWN_FEATURES_FIELD,
   type OwnFeatures,
   refusePastFeature,
+  refuseTooManyFeatures,
   renderOwnFeatures,
 } from "./features.ts";
 export { findLicense, type LicenseSummary, MAX_KEYS } from "./find_license.ts";
@@ -68,6 +72,7 @@ export {
   refuseShorter,
   renderBefore,
   renderEffects,
+  valueEffectsOf,
 } from "./license_effects.ts";
 export {
   LICENSE_FIELDS,
@@ -140,10 +145,12 @@ export { ACCOUNT, ACCOUNT_CONDITION, TEXT_RULES } from "./text_rules.ts";
 export {
   type ChangedTier,
   changeTier,
+  findTierEntitlements,
   listTiers,
   renderChangedTier,
   renderTier,
   TIER_FIELDS,
+  type TierEntitlements,
   type TierSummary,
 } from "./tier_entitlements.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";

@@ -56,6 +56,17 @@ export async function listTiers(database: Database, now: Date): Promise<TierSumm
   return rows.toSorted((one, other) => TIERS.indexOf(one.tier) - TIERS.indexOf(other.tier));
 }
 
+/** The values of each tier. */
+export type TierEntitlements = ReadonlyMap<Tier, Entitlements>;
+
+/** Finds the values of all tiers, without counting their licenses. */
+export async function findTierEntitlements(database: Database): Promise<TierEntitlements> {
+  const rows = await database.read<Pick<TierSummary, "tier" | "entitlements">>(
+    (sql) => sql`select tier, entitlements from tiers`,
+  );
+  return new Map(rows.map(({ tier, entitlements }) => [tier, entitlements]));
+}
+
 interface Options extends By {
   readonly tier: Tier;
   readonly change: EntitlementChanges;
@@ -97,7 +108,9 @@ const WHAT = "change values of tier";
 export async function changeTier(changes: LicenseChanges, options: Options): Promise<ChangedTier | Refusal> {
   let row: Row | undefined;
   try {
-    [row] = await changes.changeAll<Row>((sql) => changeStatement(sql, options));
+    const build = (sql: Sql) => changeStatement(sql, options);
+    // What is only foreseen leaves the cache as it is.
+    [row] = await (options.isDryRun ? changes.database.query<Row>(build) : changes.changeAll<Row>(build));
   } catch (error) {
     if (constraintOf(error) !== "entitlements_bounded") throw error;
     return refuseTooManyEntitlements(WHAT, "tier", "entitlements");

@@ -221,6 +221,8 @@ describe("An erased account", () => {
       "limit",
       "machines",
       "updates",
+      "features",
+      "values",
       "external-id",
       "move",
       "rotate",

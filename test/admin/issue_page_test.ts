@@ -53,6 +53,42 @@ test("A key is issued with every field, and the page says what was issued", asyn
   expect(text).toContain("30 floating seats of 15 minutes");
 });
 
+test("A license gets features beside its tier and values, and the page says which", async () => {
+  const own_features = "custom_models until 2030-06-30, no streaming";
+  const own_entitlements = 'channels=64, name="a, b"';
+  const { status, text } = await send({
+    ...{ email: "own@example.org", tier: "research", mode: "live", never: "yes" },
+    ...{ own_features, own_entitlements },
+  });
+  expect(status).toBe(200);
+  const [apiKey = ""] = textsOf(text, "#new-key");
+  const found = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now: admin.clock.now() });
+  expect(found).toMatchObject({
+    ownFeatures: {
+      custom_models: { granted: true, until: "2030-06-30T23:59:59Z" },
+      streaming: { granted: false },
+    },
+    ownEntitlements: { channels: 64, name: "a, b" },
+  });
+  const facts = textsOf(text, ".facts div");
+  expect(facts).toContain(`Features beside the tier ${own_features}`);
+  expect(facts).toContain(`Values ${own_entitlements}`);
+});
+
+test.each([
+  ["own_features", "custom models", "names of features separated by commas"],
+  ["own_features", "custom_models until 2020-01-01", "the end of the feature custom_models has passed"],
+  ["own_entitlements", "channels", "values separated by commas"],
+])("A wrong %s is named, and no key is issued: %j", async (name, text, error) => {
+  const before = await client.countRows("keys");
+  const form = { email: "wrong-own@example.org", tier: "free", mode: "live", never: "yes", [name]: text };
+  const { status, text: page } = await send(form);
+  expect(status).toBe(400);
+  expect(textsOf(page, `#issue-${name}-error`)).toEqual([expect.stringContaining(error)]);
+  expect(attributesOf(page, `#issue-${name}`, "value")).toEqual([text]);
+  expect(await client.countRows("keys")).toBe(before);
+});
+
 test("The message for the customer has the key, what it is, and a command that tries it", async () => {
   const { text } = await send({ email: "copy@example.org", tier: "free", mode: "live", never: "yes" });
   const [apiKey = ""] = textsOf(text, "#new-key");

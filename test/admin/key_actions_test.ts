@@ -53,7 +53,7 @@ test("The page of a key shows its use by day, its refusals and its history, with
   const [sees] = textsOf(page, ".sees");
   for (const part of [
     "401 INVALID_KEY: The API key is invalid or inactive",
-    "free: batch inference",
+    "Tier free Features batch_inference",
     "Refused lately",
   ])
     expect(sees).toContain(part);

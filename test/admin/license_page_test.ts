@@ -61,6 +61,7 @@ describe("The page of a license", () => {
     const path = `/licenses/${toId("lic", key.licenseUuid)}`;
     expect(textsOf((await open(path)).text, ".action > summary")).toEqual([
       ...["Renew…", "Change tier…", "Change limit…", "Change machines…", "Change updates…"],
+      ...["Change features…", "Change values…"],
       ...["Change external id…", "Move to another account…"],
     ]);
     const { text } = await client.submit(`${path}/tier`, { cookie, form: { tier: "commercial" } });

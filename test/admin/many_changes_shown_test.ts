@@ -1,5 +1,5 @@
 /** An action on many keys first shows for each license what it is and what it becomes, and shortens none by mistake. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { NEVER_EXPIRES } from "../../src/base/calendar.ts";
 import {
@@ -9,7 +9,12 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/licensing/keys/mod.ts";
-import { changeLicense, createLicenseChanges, type LicenseChange } from "../../src/licensing/mod.ts";
+import {
+  changeLicense,
+  changeTier,
+  createLicenseChanges,
+  type LicenseChange,
+} from "../../src/licensing/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
@@ -255,6 +260,119 @@ describe("Tier, limit and machines", () => {
     expect(status).toBe(400);
     expect(text).toContain("seat minutes need a machine limit");
   });
+});
+
+describe("Features and values", () => {
+  const UNTIL = { granted: true, until: "2030-06-30T23:59:59Z" } as const;
+  const ownOf = async ({ licenseUuid }: IssuedKey) => {
+    const [row] = await admin.database.query(
+      (sql) => sql`select own_features, own_entitlements from licenses where id = ${licenseUuid}::uuid`,
+    );
+    return row;
+  };
+  const setTier = async (change: Record<string, number | null>) =>
+    orThrow(await changeTier(changes(), { ...by(), tier: "research", change }));
+  beforeAll(() => setTier({ channels: 32 }));
+  afterAll(() => setTier({ channels: null }));
+
+  test("are shown before the change with what each license loses, and then changed", async () => {
+    const [plain, granted, full] = [
+      await admin.issue({ email: "plain@example.org" }),
+      await admin.issue({ ownFeatures: { streaming: { granted: true } } }),
+      await admin.issue({
+        email: "full@example.org",
+        ownFeatures: Object.fromEntries(Array.from({ length: 32 }, (_, n) => [`f${n}`, { granted: true }])),
+      }),
+    ];
+    const form = fieldsFor([plain, granted, full], { feature: "streaming", decided: "withdrawn" });
+    const before = await countRows();
+
+    const shown = await post("features", form);
+
+    expect(shown.plain).toContain("2 licenses will change");
+    expect(shown.plain).toContain("feature streaming: as the tier has it → withdrawn fewer features");
+    expect(shown.plain).toContain("feature streaming: granted → withdrawn fewer features");
+    expect(shown.plain).toContain("Fewer features: 2 of 2 licenses.");
+    // What is wrong with one license alone leaves the others.
+    expect(shown.plain).toContain(
+      "full@example.org: Cannot change features: a license has at most 32 features beside its tier",
+    );
+    expect(await countRows()).toBe(before);
+    const run = await post("features", shown.next);
+    expect(run.said).toBe("Change features: 2 licenses done. Failed: 0. Left: 0.");
+    expect(run.plain).toContain("feature streaming: granted → withdrawn");
+    expect(await ownOf(plain)).toMatchObject({ own_features: { streaming: { granted: false } } });
+    expect(await countRows()).toBe(before + 2);
+  });
+
+  test("leave out a license whose feature would end earlier, and name it", async () => {
+    const [endless, none] = [
+      await admin.issue({
+        email: "endless-feature@example.org",
+        ownFeatures: { on_premise: { granted: true } },
+      }),
+      await admin.issue(),
+    ];
+    const fields = { feature: "on_premise", decided: "granted", until: "2030-06-30" };
+    const shown = await post("features", fieldsFor([endless, none], fields));
+    expect(shown.plain).toContain("1 license will change");
+    expect(shown.plain).toContain(
+      "endless-feature@example.org: Cannot change features: the end of the feature on_premise would become earlier, from never to 2030-06-30T23:59:59Z.",
+    );
+    expect((await post("features", shown.next)).said).toMatch(/: 1 license done. Failed: 0. Left: 0.$/);
+    expect(await ownOf(endless)).toMatchObject({ own_features: { on_premise: { granted: true } } });
+    expect(await ownOf(none)).toMatchObject({ own_features: { on_premise: UNTIL } });
+  });
+
+  test("show a value of the tier before a license gets its own, and after it loses it", async () => {
+    const [plain, own] = [await admin.issue(), await admin.issue({ ownEntitlements: { channels: 64 } })];
+    const lower = await post("values", fieldsFor([plain, own], { own_entitlements: "channels=16" }));
+    expect(lower.plain).toContain("value channels: 32 by the tier → 16 lower value");
+    expect(lower.plain).toContain("value channels: 64 → 16 lower value");
+    const run = await post("values", lower.next);
+    expect(run.said).toBe("Change values: 2 licenses done. Failed: 0. Left: 0.");
+    expect(run.plain).toContain("value channels: 32 by the tier → 16");
+    const removed = await post("values", fieldsFor([own], { own_entitlements: "channels=" }));
+    expect(removed.plain).toContain("value channels: 16 → 32 by the tier");
+    expect(removed.plain).not.toContain("lower value");
+  });
+
+  test("of another tier are shown, and again after the change", async () => {
+    const key = await admin.issue({ tier: "free" });
+    const shown = await post("tier", fieldsFor([key], { tier: "research" }));
+    expect(shown.plain).toContain("value channels: none → 32 by the tier");
+    expect((await post("tier", shown.next)).plain).toContain("value channels: none → 32 by the tier");
+  });
+
+  test.each([
+    ["features", { feature: "streaming", decided: "withdrawn" }, { ownFeatures: { streaming: UNTIL } }],
+    ["values", { own_entitlements: "channels=16" }, { ownEntitlements: { channels: 128 } }],
+  ])(
+    "are left as they are if somebody changed them after they were shown: %s",
+    async (action, fields, other) => {
+      const [key, same] = [await admin.issue(), await admin.issue()];
+      const shown = await post(action, fieldsFor([key, same], fields as unknown as Record<string, string>));
+      await meanwhile(key, other);
+      const own = await ownOf(key);
+
+      const run = await post(action, shown.next);
+
+      expect(run.said).toMatch(/: 1 license done. Failed: 1. Left: 0.$/);
+      expect(run.plain).toContain("it was changed after these values were shown");
+      expect(await ownOf(key)).toEqual(own as object);
+    },
+  );
+
+  test("of so many licenses that a form has no room for them are refused before the change", async () => {
+    const long = Object.fromEntries(Array.from({ length: 4 }, (_, n) => [`v${n}`, "x".repeat(950)]));
+    const keys: IssuedKey[] = [];
+    for (let n = 0; n < 200; n++) keys.push(await admin.issue({ ownEntitlements: long }));
+    const { status, plain } = await post("values", fieldsFor(keys, { own_entitlements: "v0=y" }));
+    expect(status).toBe(400);
+    expect(plain).toContain("do not fit into a form: select fewer keys");
+    const some = await post("values", fieldsFor(keys.slice(0, 150), { own_entitlements: "v0=y" }));
+    expect((await post("values", some.next)).said).toContain("50 licenses done.");
+  }, 60_000);
 });
 
 test.each([

@@ -200,6 +200,7 @@ test("these pages have actions", () => {
       "/accounts/:id",
       "/accounts/:id/erasure",
       "/machines/:id",
+      "/tiers",
       "/models",
       "/models/:name",
       "/access",

@@ -1,6 +1,6 @@
 /** A sample visit for each route of the console. */
 import { hash, randomUUID } from "node:crypto";
-import { parseId, toId } from "../../src/base/ids.ts";
+import { newUuid, parseId, toId } from "../../src/base/ids.ts";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
 import { listSessions, loginOperator } from "../../src/operators/mod.ts";
@@ -28,6 +28,9 @@ export interface SampleVisit {
 
 type MakeVisit = (admin: TestAdmin) => SampleVisit | Promise<SampleVisit>;
 
+const FEATURE = { feature: "custom_models", decided: "granted", until: "2031-01-31" };
+const VALUES = { own_entitlements: "channels=64, region=eu" };
+
 /** The forms of the console, by method and path, as `CONSOLE_ROUTES` writes them. A role that may send it succeeds. */
 export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/issue": () => ({
@@ -46,6 +49,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     onKey(await admin.issue(), "external-id", { external_id: randomUUID() }),
   "POST /keys/:id/updates": async (admin) =>
     onKey(await admin.issue(), "updates", { updates_until: "2031-01-31", shorten: "yes" }),
+  "POST /keys/:id/features": async (admin) => onKey(await admin.issue(), "features", FEATURE),
+  "POST /keys/:id/values": async (admin) => onKey(await admin.issue(), "values", VALUES),
   "POST /keys/:id/move": async (admin) =>
     onKey(await admin.issue(), "move", { to: `${randomUUID()}@example.org`, new_account: "yes" }),
   "POST /licenses/:id/renew": async (admin) =>
@@ -57,6 +62,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     onLicense(await admin.issue(), "machines", { max_machines: "30", seat_minutes: "15" }),
   "POST /licenses/:id/updates": async (admin) =>
     onLicense(await admin.issue(), "updates", { updates_until: "2031-01-31", shorten: "yes" }),
+  "POST /licenses/:id/features": async (admin) => onLicense(await admin.issue(), "features", FEATURE),
+  "POST /licenses/:id/values": async (admin) => onLicense(await admin.issue(), "values", VALUES),
   "POST /licenses/:id/external-id": async (admin) =>
     onLicense(await admin.issue(), "external-id", { external_id: randomUUID() }),
   "POST /licenses/:id/move": async (admin) =>
@@ -79,6 +86,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/many/machines": async (admin) => onKeys(admin, "/machines", { max_machines: "30" }),
   "POST /keys/many/updates": async (admin) =>
     onKeys(admin, "/updates", { updates_until: "2031-01-31", shorten: "yes" }),
+  "POST /keys/many/features": async (admin) => onKeys(admin, "/features", FEATURE),
+  "POST /keys/many/values": async (admin) => onKeys(admin, "/values", VALUES),
   "POST /keys/many/revoke": async (admin) => onKeys(admin, "/revoke", { repeat: "2" }),
   "POST /accounts/:id/change": async (admin) => ({
     path: `/accounts/${(await admin.issue()).userId}/change`,
@@ -104,6 +113,10 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /machines/:id/release": async (admin) => ({
     path: `/machines/${await activateSample(admin)}/release`,
     form: { reason: "the laptop was lost" },
+  }),
+  "POST /tiers/values": () => ({
+    path: "/tiers/values",
+    form: { tier: "commercial", entitlements: `of_${newUuid().replaceAll("-", "")}=1`, reason: "as agreed" },
   }),
   "POST /models/_add": () => ({
     path: "/models/_add",

@@ -21,6 +21,8 @@ test("these actions can be done to many things at once", () => {
     "/keys/:id/limit",
     "/keys/:id/machines",
     "/keys/:id/updates",
+    "/keys/:id/features",
+    "/keys/:id/values",
     "/keys/:id/suspend",
     "/keys/:id/revoke",
     "/licenses/:id/renew",
@@ -28,6 +30,8 @@ test("these actions can be done to many things at once", () => {
     "/licenses/:id/limit",
     "/licenses/:id/machines",
     "/licenses/:id/updates",
+    "/licenses/:id/features",
+    "/licenses/:id/values",
     "/models/:name/remove",
     "/access/operators/:name/role",
   ]);
@@ -42,6 +46,8 @@ test("these actions can be done to many things at once", () => {
     "/limit",
     "/machines",
     "/updates",
+    "/features",
+    "/values",
     "/revoke",
   ];
   const others = [

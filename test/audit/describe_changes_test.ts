@@ -88,4 +88,22 @@ describe("describeChanges()", () => {
       ["license file", undefined, "j"],
     ]);
   });
+
+  test("names each feature and each value that a license or a tier got, lost or has otherwise", () => {
+    const features = { streaming: { granted: false }, training: { granted: true } };
+    const until = { granted: true, until: "2027-06-30T23:59:59Z" };
+    expect(
+      shown(
+        { tier: "free", own_features: features, own_entitlements: { channels: 1000 } },
+        { tier: "free", own_features: { ...features, custom_models: until, streaming: { granted: true } } },
+      ),
+    ).toEqual([
+      ["feature custom_models", undefined, "granted until 2027-06-30"],
+      ["feature streaming", "withdrawn", "granted"],
+      ["value channels", "1,000", undefined],
+    ]);
+    expect(shown({ entitlements: { a_b: "x" } }, { entitlements: { a_b: true } })).toEqual([
+      ["value a_b", "x", "true"],
+    ]);
+  });
 });

@@ -34,8 +34,11 @@ const OWN_PAGES = [
   "POST /keys/many/limit",
   "POST /keys/many/machines",
   "POST /keys/many/updates",
+  "POST /keys/many/features",
+  "POST /keys/many/values",
   "POST /keys/many/revoke",
   "POST /accounts/:id/erasure/erase",
+  "POST /tiers/values",
   "POST /access/issue-token",
   "POST /access/tokens/:name/renew",
 ];

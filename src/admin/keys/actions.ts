@@ -2,17 +2,28 @@
 import { exportLicense } from "./export_license.tsx";
 import {
   changeExternalId,
+  changeFeatures,
   changeLimit,
   changeMachines,
   changeTier,
   changeUpdates,
+  changeValues,
   renew,
 } from "./license_actions.tsx";
 import { moveToAccount } from "./move_action.tsx";
 import { replace, rotate } from "./rotate.tsx";
 import { resume, revoke, suspend } from "./state_actions.tsx";
 
-const CHANGES = [changeTier, changeLimit, changeMachines, changeUpdates, changeExternalId, moveToAccount];
+const CHANGES = [
+  changeTier,
+  changeLimit,
+  changeMachines,
+  changeUpdates,
+  changeFeatures,
+  changeValues,
+  changeExternalId,
+  moveToAccount,
+];
 
 /** The actions of a license, in the order of its page. */
 export const LICENSE_ACTIONS = [renew, ...CHANGES];

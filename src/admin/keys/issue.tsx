@@ -6,7 +6,17 @@ import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import { type IssueRequest, issueKey, listKeys } from "../../licensing/keys/mod.ts";
-import { describePlaces, MODES, monthlyLimitOf, oneYearAfter, TEXT_RULES } from "../../licensing/mod.ts";
+import {
+  describePlaces,
+  MODES,
+  monthlyLimitOf,
+  OWN_ENTITLEMENTS,
+  OWN_FEATURES,
+  oneYearAfter,
+  renderEntitlements,
+  renderOwnFeatures,
+  TEXT_RULES,
+} from "../../licensing/mod.ts";
 import { refuseOldProof } from "../../operators/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
@@ -30,6 +40,7 @@ import {
   TIER_CHOICES,
   UPDATES_ENTRY,
   UpdatesField,
+  ValuesField,
 } from "./license_fields.tsx";
 import { NewKey } from "./new_key.tsx";
 
@@ -47,6 +58,8 @@ const ENTRIES = {
   ...LIMIT_ENTRY,
   ...PLACES_ENTRIES,
   ...UPDATES_ENTRY,
+  own_features: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(OWN_FEATURES))),
+  own_entitlements: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(OWN_ENTITLEMENTS))),
 };
 
 /** Parses the form, or refuses it with the first error of each wrong field. */
@@ -61,7 +74,9 @@ function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
   }
   const { email, tier, name, organization, mode, external_id: externalId } = parsed.fields;
   const { monthly_limit: monthlyLimit, max_machines: maxMachines, seat_minutes: seatMinutes } = parsed.fields;
-  const terms = { maxMachines, seatMinutes, updatesUntil: parsed.fields.updates_until };
+  const { updates_until: updatesUntil, own_features: ownFeatures } = parsed.fields;
+  const own = { ownFeatures, ownEntitlements: parsed.fields.own_entitlements };
+  const terms = { maxMachines, seatMinutes, updatesUntil, ...own };
   return { email, tier, name, organization, mode, externalId, monthlyLimit, ...terms, expiresAt, now };
 }
 
@@ -88,7 +103,7 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   if (unproven) return again(unproven);
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
   if (isRefusal(issued)) return again(issued);
-  const { maxMachines = null, seatMinutes = null } = request;
+  const { maxMachines = null, seatMinutes = null, ownFeatures, ownEntitlements } = request;
   const accountUuid = parseId("usr", issued.userId);
   const filter = { accountUuid, newestFirst: true, limit: MOST_LISTED };
   const keys = await listKeys(options.database, { now, filter });
@@ -121,6 +136,11 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
             request.updatesUntil !== undefined && [
               "Updates until",
               <Day at={request.updatesUntil} now={now} />,
+            ],
+            ownFeatures !== undefined && ["Features beside the tier", renderOwnFeatures(ownFeatures)],
+            ownEntitlements !== undefined && [
+              "Values",
+              <Foreign text={renderEntitlements(ownEntitlements)} />,
             ],
           ]}
         />
@@ -187,6 +207,16 @@ function formPage({ may, options }: Visit, proposed: Proposed, refused?: Refused
             hint="The key works until the end of this day, UTC."
           />
           <UpdatesField field={fieldOf} />
+          <TextField
+            {...fieldOf("own_features")}
+            label="Features beside the tier (optional)"
+            hint="Names separated by commas, such as custom_models until 2027-06-30, no streaming."
+          />
+          <ValuesField
+            field={fieldOf}
+            label="Values (optional)"
+            hint="Such as channels=64, region=eu. They come before those of the tier."
+          />
           <fieldset>
             <legend>Mode</legend>
             <p class="hint">Test keys behave like live ones. The page Usage says what they used.</p>

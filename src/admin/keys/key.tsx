@@ -29,11 +29,11 @@ import { TEXT } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { KEY_ACTIONS } from "./actions.ts";
-import { uuidOf } from "./key_action.ts";
+import { type ActedKey, uuidOf, withTiers } from "./key_action.ts";
 import { CustomerSees, RefusalsOfKey } from "./key_answer.tsx";
 import { Why } from "./key_why.tsx";
 
-export const KEY_PAGE: DetailPage<KeyExplanation> = {
+export const KEY_PAGE: DetailPage<KeyExplanation & ActedKey> = {
   path: "/keys/:id",
   scope: "keys:read",
   addressOf: ({ key }) => `/keys/${key.id}`,
@@ -42,7 +42,8 @@ export const KEY_PAGE: DetailPage<KeyExplanation> = {
     const named = keyFor("show key").read(params);
     if (isRefusal(named)) return named;
     const { what, uuid } = named;
-    return (await explainKey(options.database, uuid, { now })) ?? refuseUnknownKey(what, uuid);
+    const explained = await explainKey(options.database, uuid, { now });
+    return explained ? await withTiers(options.database, explained) : refuseUnknownKey(what, uuid);
   },
   show: showKey,
 };

@@ -1,13 +1,21 @@
 /** What the actions of a key share: how they name the key, and in which states they are offered. */
 import { parseId } from "../../base/ids.ts";
+import type { Database } from "../../database/mod.ts";
 import type { KeyExplanation } from "../../licensing/keys/mod.ts";
-import { isErased, type LicenseValues } from "../../licensing/mod.ts";
+import {
+  findTierEntitlements,
+  isErased,
+  type LicenseValues,
+  type TierEntitlements,
+} from "../../licensing/mod.ts";
 import type { Action } from "../frame/console/action.ts";
 
 /** What the actions need of a key, so that they can be done to rows of a list, too. */
 export interface ActedKey extends Pick<KeyExplanation, "key"> {
   /** The values of the license that a page showed before the change: it is made to these values alone. */
   readonly seen?: LicenseValues;
+  /** The values of each tier, which another tier would give the license. */
+  readonly tiers?: TierEntitlements;
 }
 export type KeyAction = Action<ActedKey>;
 
@@ -19,10 +27,15 @@ export const STOP_GROUP = "Stop the key";
 /** Of an action that changes the license of a key, for all its keys. */
 export const OF_LICENSE = { one: "license", idOf: ({ key }: ActedKey) => key.licenseId } as const;
 
+/** Adds the values of each tier to what a page shows. */
+export async function withTiers<Shown>(database: Database, shown: Shown) {
+  return { ...shown, tiers: await findTierEntitlements(database) };
+}
+
 /** Returns what the license of a key is worth to its customer. */
 export function licenseValuesOf({ key }: ActedKey): LicenseValues {
   const { tier, monthlyLimit, maxMachines, seatMinutes, licenseExpiresAt: expiresAt, updatesUntil } = key;
-  const { ownFeatures, ownEntitlements } = key;
+  const { ownFeatures, ownEntitlements, tierEntitlements } = key;
   return {
     tier,
     monthlyLimit,
@@ -32,6 +45,7 @@ export function licenseValuesOf({ key }: ActedKey): LicenseValues {
     updatesUntil,
     ownFeatures,
     ownEntitlements,
+    tierEntitlements,
   };
 }
 

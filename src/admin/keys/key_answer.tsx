@@ -9,10 +9,11 @@ import {
   OBSTACLE_REFUSALS,
   type RefusalCount,
 } from "../../licensing/keys/mod.ts";
-import { entitlementsOf, renderEntitlements } from "../../licensing/mod.ts";
+import { entitlementsOf } from "../../licensing/mod.ts";
 import { sentenceOfCode, statusOf } from "../../wire/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { Ago, Day, daysUntil, Foreign, Used } from "../frame/console/components/values.tsx";
+import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
+import { Features, Values } from "./grants.tsx";
 
 /** The most refusals that are named here; the table of the page has all. */
 const MOST_REFUSALS = 2;
@@ -33,8 +34,9 @@ export function CustomerSees({ explanation, now, limits }: Props) {
       <Facts
         facts={[
           ["Validate answers", <Answer {...key} />],
-          ["Tier", `${key.tier}: ${key.features.join(", ").replaceAll("_", " ")}`],
-          hasValues(key) && ["Values", <Foreign text={renderEntitlements(entitlementsOf(key))} />],
+          ["Tier", key.tier],
+          ["Features", <Features of={key} now={now} />],
+          hasValues(key) && ["Values", <Values of={key} />],
           ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
           key.runsOutOn !== null && ["Runs out", `${key.runsOutOn}, ${daysUntil(key.runsOutOn, now)}`],
           ["Resets", <Day at={new Date(resetsAt)} now={now} />],

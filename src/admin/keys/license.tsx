@@ -6,14 +6,11 @@ import { counted } from "../../base/render_count.ts";
 import { findKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
   describePlaces,
-  entitlementsOf,
   findLicense,
   isErased,
   type LicenseSummary,
   MAX_KEYS,
   refuseUnknownLicense,
-  renderEntitlements,
-  renderOwnFeatures,
 } from "../../licensing/mod.ts";
 import { listOutstanding } from "../../licensing/signed_licenses/mod.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
@@ -34,7 +31,8 @@ import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { LICENSE_ACTIONS } from "./actions.ts";
-import type { ActedKey } from "./key_action.ts";
+import { Features, Values } from "./grants.tsx";
+import { type ActedKey, withTiers } from "./key_action.ts";
 import { describeLimit } from "./license_fields.tsx";
 
 /** How many signed licenses the page shows, the latest end first. */
@@ -56,7 +54,9 @@ export const LICENSE_PAGE: DetailPage<ActedLicense> = {
     const license = await findLicense(database, named.uuid, { now });
     const newest = license?.keys.find(({ state }) => state !== "revoked") ?? license?.keys[0];
     const key = newest && (await findKey(database, { uuid: parseId("key", newest.id) ?? "" }, { now }));
-    return license && key ? { license, key } : refuseUnknownLicense(named.what, named.uuid);
+    return license && key
+      ? await withTiers(database, { license, key })
+      : refuseUnknownLicense(named.what, named.uuid);
   },
   show: showLicense,
 };
@@ -132,7 +132,6 @@ function hintOf(keys: readonly { readonly id: string; readonly hint: string }[],
 
 function LicenseFacts({ of, now }: { readonly of: LicenseSummary; readonly now: Date }) {
   const { userId, email, externalId, tier, monthlyLimit, used, expiresAt, updatesUntil, createdAt } = of;
-  const { features, ownFeatures, ownEntitlements } = of;
   return (
     <Facts
       facts={[
@@ -140,10 +139,8 @@ function LicenseFacts({ of, now }: { readonly of: LicenseSummary; readonly now: 
         ["Account", <AccountLink id={userId} email={email} />],
         ["External id", externalId === null ? NONE : <Foreign text={externalId} />],
         ["Tier", tier],
-        ["Features", features.join(", ")],
-        ["Beside the tier", renderOwnFeatures(ownFeatures) || NONE],
-        ["Values", <Foreign text={renderEntitlements(entitlementsOf(of))} />],
-        ["Of the license itself", <Foreign text={renderEntitlements(ownEntitlements)} />],
+        ["Features", <Features of={of} now={now} />],
+        ["Values", <Values of={of} />],
         ["Monthly limit", describeLimit(monthlyLimit)],
         ["Used this month", <Used used={used} limit={monthlyLimit} />],
         ["Machines", describePlaces(of)],

@@ -2,7 +2,7 @@
 /** The actions that change the license of a key, and so all keys of that license. */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
-import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
@@ -12,22 +12,32 @@ import {
   describeUpdates,
   type Effect,
   effectsOf,
+  entitlementsOf,
   type LicenseChange,
+  type LicenseValues,
   lacksPlaces,
+  MOST_ENTITLEMENTS,
+  MOST_OWN_FEATURES,
   monthlyLimitOf,
   oneYearAfter,
   refuseSeatsWithoutPlaces,
   refuseShorter,
+  refuseTooManyEntitlements,
+  refuseTooManyFeatures,
+  renderEntitlements,
   renewedByYear,
   TIERS,
+  valueEffectsOf,
 } from "../../licensing/mod.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action, type Change } from "../frame/console/action.ts";
+import { Effects } from "../frame/console/components/changes.tsx";
 import { askForShorten, SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
-import { Day } from "../frame/console/components/values.tsx";
+import { Day, Foreign } from "../frame/console/components/values.tsx";
 import { type FieldsOf, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { exportLicense } from "./export_license.tsx";
+import { describeOwnFeatures } from "./grants.tsx";
 import {
   type ActedKey,
   CHANGE_GROUP,
@@ -44,6 +54,9 @@ import {
   EXPIRY_ENTRIES,
   ExpiryFields,
   expiryOf,
+  FEATURE_ENTRIES,
+  FeatureFields,
+  featureChangeOf,
   LIMIT_ENTRY,
   LimitField,
   MANY_EXPIRY_ENTRIES,
@@ -54,6 +67,8 @@ import {
   TIER_CHOICES,
   UPDATES_ENTRY,
   UpdatesField,
+  VALUES_ENTRY,
+  ValuesField,
 } from "./license_fields.tsx";
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
@@ -95,6 +110,7 @@ export const renew: KeyAction = action({
     );
   },
   ...changesLicense(
+    "renew license",
     { ...EXPIRY_ENTRIES, ...MANY_EXPIRY_ENTRIES, ...SHORTEN_ENTRY },
     (fields, { of, now }) => {
       const { term, shown_at: shownAt = now, shorten } = fields;
@@ -129,10 +145,11 @@ export const changeTier: KeyAction = action({
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
       {!isMany && <p>{`Now: ${of.key.tier}, ${describeLimit(of.key.monthlyLimit)}.`}</p>}
       {!isMany && refusedTiersOf(of)}
+      {!isMany && valuesOfTiers(of)}
       <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
     </>
   ),
-  ...changesLicense({ tier: v.pipe(TEXT, TIER_FIELD) }, ({ tier }) => ({ tier })),
+  ...changesLicense("change tier", { tier: v.pipe(TEXT, TIER_FIELD) }, ({ tier }) => ({ tier })),
   done: { "license.tier": quotaOf },
 });
 
@@ -166,7 +183,9 @@ export const changeLimit: KeyAction = action({
       </>
     );
   },
-  ...changesLicense(LIMIT_ENTRY, ({ monthly_limit: limit = null }) => ({ monthlyLimit: limit })),
+  ...changesLicense("change monthly limit", LIMIT_ENTRY, ({ monthly_limit: limit = null }) => ({
+    monthlyLimit: limit,
+  })),
   done: { "license.limit": quotaOf },
 });
 
@@ -186,6 +205,7 @@ export const changeMachines: KeyAction = action({
     </>
   ),
   ...changesLicense(
+    "change machines",
     PLACES_ENTRIES,
     ({ max_machines: maxMachines = null, seat_minutes: seatMinutes = null }) => ({
       maxMachines,
@@ -211,12 +231,90 @@ export const changeUpdates: KeyAction = action({
       <ShortenField field={field} label="Updates may end earlier than now" />
     </>
   ),
-  ...changesLicense({ ...UPDATES_ENTRY, ...SHORTEN_ENTRY }, ({ updates_until: end = null, shorten }) => ({
-    updatesUntil: end,
-    shorten,
-  })),
+  ...changesLicense(
+    "change updates",
+    { ...UPDATES_ENTRY, ...SHORTEN_ENTRY },
+    ({ updates_until: end = null, shorten }) => ({
+      updatesUntil: end,
+      shorten,
+    }),
+  ),
   done: { "license.updates": "It applies to all keys of the license." },
 });
+
+export const changeFeatures: KeyAction = action({
+  name: "features",
+  scope: "keys:manage",
+  label: "Change features",
+  group: CHANGE_GROUP,
+  submit: "Change the feature",
+  toMany: true,
+  fits: mayStay,
+  Form: ({ of: { key }, field, now, isMany }) => (
+    <>
+      <p>{`${FOR_ALL_KEYS} The other features stay.`}</p>
+      {!isMany && <p>{`Now: ${key.features.join(", ") || "none"}.`}</p>}
+      {!isMany && (
+        <p>{`Beside the tier ${key.tier}: ${describeOwnFeatures(key.ownFeatures, now) || "none"}.`}</p>
+      )}
+      <FeatureFields field={field} />
+      <ShortenField field={field} />
+    </>
+  ),
+  ...changesLicense(
+    "change features",
+    { ...FEATURE_ENTRIES, ...SHORTEN_ENTRY },
+    ({ shorten, ...fields }, { now }) => {
+      const ownFeatures = featureChangeOf(fields, now);
+      return isRefusal(ownFeatures) ? ownFeatures : { ownFeatures, shorten };
+    },
+  ),
+  done: { "license.features": featuresOf },
+});
+
+function featuresOf({ key: { features } }: ActedKey): string {
+  return `All keys of the license have now: ${features.join(", ") || "no feature"}.`;
+}
+
+export const changeValues: KeyAction = action({
+  name: "values",
+  scope: "keys:manage",
+  label: "Change values",
+  group: CHANGE_GROUP,
+  submit: "Change the values",
+  toMany: true,
+  fits: mayStay,
+  Form: ({ of: { key }, field, isMany }) => (
+    <>
+      <p>{`${FOR_ALL_KEYS} The values that are not named stay.`}</p>
+      {!isMany && (
+        <p>
+          Of the license itself: <Foreign text={renderEntitlements(key.ownEntitlements) || "none"} />.
+        </p>
+      )}
+      {!isMany && (
+        <p>
+          {`Of the tier ${key.tier}: `}
+          <Foreign text={renderEntitlements(key.tierEntitlements) || "none"} />.
+        </p>
+      )}
+      <ValuesField
+        field={field}
+        label="Values"
+        hint="Such as channels=64, region=eu. Nothing behind = removes a value of the license, so that the tier's counts."
+        required
+      />
+    </>
+  ),
+  ...changesLicense("change values", VALUES_ENTRY, ({ own_entitlements: ownEntitlements }) => ({
+    ownEntitlements,
+  })),
+  done: { "license.values": valuesOf },
+});
+
+function valuesOf({ key }: ActedKey): string {
+  return `All keys of the license have now: ${renderEntitlements(entitlementsOf(key)) || "no value"}.`;
+}
 
 export const changeExternalId: KeyAction = action({
   name: "external-id",
@@ -233,6 +331,7 @@ export const changeExternalId: KeyAction = action({
     />
   ),
   ...changesLicense(
+    "change license",
     { external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)) },
     ({ external_id: externalId = null }) => ({ externalId }),
   ),
@@ -246,6 +345,29 @@ function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
   return <p>{`With ${refused.join(", ")} the key is refused: ${renderCount(used)} are used this month.`}</p>;
 }
 
+/** Says which values each other tier gives the license, where they differ from those that it has now. */
+function valuesOfTiers({ key, tiers }: ActedKey) {
+  const changes = TIERS.flatMap((tier) => {
+    const tierEntitlements = tiers?.get(tier) ?? key.tierEntitlements;
+    const effects = valueEffectsOf(key, { ...key, tierEntitlements });
+    return tier === key.tier || effects.length === 0 ? [] : [{ tier, effects }];
+  });
+  if (changes.length === 0) return null;
+  return (
+    <>
+      <p>The values of the tier change, too; those of the license itself stay:</p>
+      <ul>
+        {changes.map(({ tier, effects }) => (
+          <li>
+            {`With ${tier} `}
+            <Effects of={effects} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
 /** Says what a change leaves of the month's quota: `500,000 a month, of which 5,300 are used.` */
 function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {
   if (monthlyLimit === null) return `Unlimited; ${renderCount(used)} are used this month.`;
@@ -257,8 +379,12 @@ interface Wanted extends LicenseChange {
   readonly shorten?: boolean | undefined;
 }
 
-/** Returns what all actions have in common that change the license of a key, for all its keys. */
+/**
+ * Returns what all actions have in common that change the license of a key, for all its keys. `what` is what a refusal says
+ * that cannot be done, such as `renew license`.
+ */
 function changesLicense<Entries extends v.ObjectEntries>(
+  what: string,
   entries: Entries,
   toWanted: (
     fields: FieldsOf<Entries>,
@@ -275,9 +401,14 @@ function changesLicense<Entries extends v.ObjectEntries>(
       const { shorten, ...change } = wanted;
       if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
       const before = licenseValuesOf(of);
-      const after = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
-      const what = change.expiresAt === undefined ? "change updates" : "renew license";
-      return (!shorten && refuseShorter(what, before, after)) || effectsOf(before, after);
+      const changed = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
+      const tierEntitlements =
+        (changed.tier !== before.tier && of.tiers?.get(changed.tier)) || before.tierEntitlements;
+      const after = { ...changed, tierEntitlements };
+      return (
+        refuseTooMany(what, after) ??
+        ((!shorten && refuseShorter(what, before, after)) || effectsOf(before, after))
+      );
     },
     proofFor({ of, fields, by: { now } }: Fields): string | undefined {
       const wanted = toWanted(fields, { of, now });
@@ -293,7 +424,22 @@ function changesLicense<Entries extends v.ObjectEntries>(
       const { shorten, ...change } = wanted;
       const options = { ...by, change, shorten, seen: of.seen };
       const changes = visit.options.licenseChanges;
-      return askForShorten(await changeLicense(changes, { keyUuid: uuidOf(of) }, options));
+      const result = await changeLicense(changes, { keyUuid: uuidOf(of) }, options);
+      return askForShorten(isRefusal(result) ? ofThisLicense(result) : result);
     },
   };
+}
+
+/** Refuses more features or values than a license can have: the form is right, but not for this license. */
+function refuseTooMany(what: string, { ownFeatures, ownEntitlements }: LicenseValues): Refusal | undefined {
+  if (Object.keys(ownFeatures).length > MOST_OWN_FEATURES) return ofThisLicense(refuseTooManyFeatures(what));
+  if (Object.keys(ownEntitlements).length > MOST_ENTITLEMENTS)
+    return ofThisLicense(refuseTooManyEntitlements(what, "license", "own_entitlements"));
+  return undefined;
+}
+
+/** Returns the refusal of too many features or values without its field, which is not wrong for other licenses. */
+function ofThisLicense(refusal: Refusal): Refusal {
+  const isOfLicense = refusal.fields?.some(({ field }) => field.startsWith("own_"));
+  return isOfLicense ? refuse(refusal.code, refusal.stem) : refusal;
 }

@@ -9,6 +9,7 @@ import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { redactKeys } from "../../base/secrets/mod.ts";
 import { listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
+import { findTierEntitlements } from "../../licensing/mod.ts";
 import { refuseEndedKeys } from "../../operators/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { toAddress } from "../frame/console/components/list.tsx";
@@ -22,12 +23,17 @@ import { streamCsv } from "../frame/stream_csv.ts";
 import { KEY_ACTIONS } from "./actions.ts";
 import type { KeyAction } from "./key_action.ts";
 import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
-import { BackToList, countUnits, FoldedKeys, type Selection, unitsOf, visitOfOne } from "./many_parts.tsx";
+import {
+  BackToList,
+  countUnits,
+  FORM_LIMIT_BYTES,
+  FoldedKeys,
+  type Selection,
+  unitsOf,
+  visitOfOne,
+} from "./many_parts.tsx";
 import { previewPage } from "./many_preview.tsx";
 import { changeSome, splitId } from "./many_run.tsx";
-
-/** A form has the ids of the most keys, with what was shown of each. */
-const FORM_LIMIT_BYTES = 256 * 1024;
 
 const TOO_MANY = `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`;
 
@@ -115,10 +121,13 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
     refuse("INVALID_REQUEST", why, { remedy: { name: "select_keys", of: conditions } });
   if (uuids.length > MOST_KEYS) return refuseKeys(TOO_MANY);
   const which = form.get("which") ?? (isAll ? describeAll(conditions) : "rows of the list");
-  const keys = await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
+  const [keys, tiers] = await Promise.all([
+    listKeys(options.database, { now, filter: { uuids, newestFirst: true } }),
+    findTierEntitlements(options.database),
+  ]);
   return keys.length === 0
     ? refuseKeys("No key is selected: select keys of the list")
-    : { keys, shown, conditions, total, which };
+    : { keys, tiers, shown, conditions, total, which };
 }
 
 /** Says in words which keys meet the conditions: `all with tier: free, expiring within: 90`. */

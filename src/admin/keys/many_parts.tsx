@@ -3,15 +3,26 @@
 
 import { counted, renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
-import { type Effect, type LicenseValues, TIERS } from "../../licensing/mod.ts";
-import { FromTo, MOST_LISTED } from "../frame/console/components/changes.tsx";
+import {
+  type Effect,
+  type Entitlements,
+  type LicenseValues,
+  type OwnFeatures,
+  TIERS,
+  type TierEntitlements,
+} from "../../licensing/mod.ts";
+import { Effects, MOST_LISTED } from "../frame/console/components/changes.tsx";
 import { Table } from "../frame/console/components/table.tsx";
-import { Customer, Foreign, KeyLink, Lines, Pill } from "../frame/console/components/values.tsx";
+import { Customer, Foreign, KeyLink, Lines } from "../frame/console/components/values.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { type ActedKey, type KeyAction, licenseValuesOf } from "./key_action.ts";
 
+/** A form has the ids of the most keys, with what was shown of each. */
+export const FORM_LIMIT_BYTES = 1024 * 1024;
+
 export interface Selection {
   readonly keys: readonly KeySummary[];
+  readonly tiers: TierEntitlements;
   /** What a page showed of each key, or of its license, by the id of the key; empty before the page of the changes. */
   readonly shown: ReadonlyMap<string, string>;
   /** The number of changes of the run; undefined before it begins. */
@@ -75,9 +86,13 @@ function ofWord<Value extends object>(word: string): Value {
 }
 
 /** Returns the key as the page showed it. */
-export function asShown({ shared }: KeyAction, { first }: Unit, shown = ""): ActedKey {
+export function asShown(
+  { shared }: KeyAction,
+  { first }: Unit,
+  { shown = "", tiers }: { readonly shown?: string | undefined; readonly tiers: TierEntitlements },
+): ActedKey {
   if (shared === undefined)
-    return { key: { ...first, state: (shown || first.state) as KeySummary["state"] } };
+    return { tiers, key: { ...first, state: (shown || first.state) as KeySummary["state"] } };
   const [seconds, tier, ...others] = shown.split(".");
   const [monthlyLimit = null, maxMachines = null, seatMinutes = null, updates = null] = others
     .slice(0, 4)
@@ -85,13 +100,15 @@ export function asShown({ shared }: KeyAction, { first }: Unit, shown = ""): Act
   const [features = "-", entitlements = "-"] = others.slice(4);
   const updatesUntil = updates === null ? null : new Date(updates * 1_000);
   const expiresAt = new Date(Number(seconds) * 1_000);
-  const seen: LicenseValues = {
+  const seen = {
     tier: TIERS.find((each) => each === tier) ?? "free",
     ...{ monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil },
-    ownFeatures: ofWord(features),
-    ownEntitlements: ofWord(entitlements),
-  };
-  return { key: { ...first, ...seen, expiresAt: first.expiresAt, licenseExpiresAt: expiresAt }, seen };
+    ownFeatures: ofWord<OwnFeatures>(features),
+    ownEntitlements: ofWord<Entitlements>(entitlements),
+  } satisfies LicenseValues;
+  const tierEntitlements = tiers.get(seen.tier) ?? first.tierEntitlements;
+  const ends = { expiresAt: first.expiresAt, licenseExpiresAt: expiresAt };
+  return { key: { ...first, ...seen, ...ends, tierEntitlements }, seen, tiers };
 }
 
 /** Lists the ids of keys for a form, each with what was shown of it. */
@@ -128,12 +145,7 @@ export function ChangesTable({ one, units, caption }: ChangesProps) {
     },
     {
       label: "Change",
-      cell: ({ effects }: ForeseenUnit) =>
-        effects.map(({ what, from, to, loss }) => (
-          <span class="effect">
-            {what}: <FromTo from={from} to={to} /> {loss && <Pill tone="warning">{loss}</Pill>}
-          </span>
-        )),
+      cell: ({ effects }: ForeseenUnit) => <Effects of={effects} />,
     },
   ];
   const [first, rest] = [units.slice(0, MOST_LISTED), units.slice(MOST_LISTED)];

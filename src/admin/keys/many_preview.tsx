@@ -4,7 +4,7 @@
  * what it becomes. Its form carries what it shows, so that nothing else is done.
  */
 import { toTimestamp } from "../../base/calendar.ts";
-import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
@@ -16,6 +16,7 @@ import {
   BackToList,
   ChangesTable,
   countUnits,
+  FORM_LIMIT_BYTES,
   FoldedKeys,
   type ForeseenUnit,
   KeyList,
@@ -26,6 +27,12 @@ import {
   unitsOf,
   visitOfOne,
 } from "./many_parts.tsx";
+
+/** What the failures of a run add to its form. */
+const MOST_FAILURE_BYTES = 128 * 1024;
+
+const TOO_LONG =
+  "The features and values of so many licenses do not fit into a form: select fewer keys, or let a program do it with the API";
 
 /** Shows what an action would do to each key. Refuses a wrong field, which is wrong for all of them. */
 export function previewPage(one: KeyAction, selection: Selection, visit: Visit): Page | Refusal {
@@ -39,7 +46,7 @@ export function previewPage(one: KeyAction, selection: Selection, visit: Visit):
   );
   for (const unit of unitsOf(one, fitting)) {
     const { first } = unit;
-    const of = { key: first };
+    const of = { key: first, tiers: selection.tiers };
     const effects = one.foresee(of, visitOfOne(one, of, visit));
     if (!isRefusal(effects)) {
       if (effects.length === 0) same.push(...unit.keys);
@@ -62,6 +69,8 @@ export function previewPage(one: KeyAction, selection: Selection, visit: Visit):
   if (one.repeat) next.set("repeat", String(rows.length));
   next.set("shown_at", toTimestamp(visit.now));
   for (const field of ["changed", "failed"]) next.delete(field);
+  if (Buffer.byteLength(String(next)) > FORM_LIMIT_BYTES - MOST_FAILURE_BYTES)
+    return refuse("INVALID_REQUEST", TOO_LONG, { remedy: { name: "select_keys", of: conditions } });
   const back = { conditions, which, id: selection.keys.map(({ id }) => id).join(" ") };
   return {
     title: `${label}: what will change`,

@@ -10,6 +10,7 @@ import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { isStopped } from "../../database/mod.ts";
 import { listKeys } from "../../licensing/keys/mod.ts";
+import type { TierEntitlements } from "../../licensing/mod.ts";
 import { toAddress } from "../frame/console/components/list.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
@@ -46,7 +47,7 @@ const OPPOSITES = new Map([
 /** Makes the next changes, and answers with what is done, what failed and what is left. */
 export async function changeSome(
   one: KeyAction,
-  { keys, shown }: Selection,
+  { keys, shown, tiers }: Selection,
   visit: Visit,
 ): Promise<Page | Refusal> {
   const { clock } = visit.options;
@@ -61,7 +62,9 @@ export async function changeSome(
     left.shift();
     const { first } = unit;
     const isDone = one.isDone?.({ key: first });
-    const made = isDone ? { isChanged: false } : await changeOne(one, unit, { shown: shownOf(unit), visit });
+    const made = isDone
+      ? { isChanged: false }
+      : await changeOne(one, unit, { shown: shownOf(unit), tiers, visit });
     if (isRefusal(made)) {
       // A wrong field, or an old proof, is wrong for all of them.
       const isOfAll = made.fields !== undefined || made.remedy?.name === "log_in_again";
@@ -71,7 +74,7 @@ export async function changeSome(
   }
   next.set("id", renderIds(left, shownOf));
   next.set("changed", changed.join(" ").trim());
-  return await runPage(one, { next, left: left.length }, visit);
+  return await runPage(one, { next, left: left.length, tiers }, visit);
 }
 
 /** Tells whether the operator made the last change of the keys, as in a request of the run whose answer was lost. */
@@ -87,12 +90,16 @@ async function wasChangedBy({ options, actor }: Visit, { keys }: Unit): Promise<
 async function changeOne(
   one: KeyAction,
   unit: Unit,
-  { shown, visit }: { readonly shown: string; readonly visit: Visit },
+  {
+    shown,
+    tiers,
+    visit,
+  }: { readonly shown: string; readonly tiers: TierEntitlements; readonly visit: Visit },
 ): Promise<{ readonly isChanged: boolean } | Refusal> {
   // The statement that changes a license compares it. The state of a key is compared with what this request has read.
   if (one.shared === undefined && shown !== "" && shown !== toShown(one, unit))
     return changedSince(one, unit, shown);
-  const of = one.shared === undefined ? { key: unit.first } : asShown(one, unit, shown);
+  const of = one.shared === undefined ? { key: unit.first } : asShown(one, unit, { shown, tiers });
   try {
     const result = await one.carryOut(of, visitOfOne(one, of, visit));
     return isRefusal(result) ? result : { isChanged: Object(result).isChanged !== false };
@@ -114,7 +121,11 @@ function changedSince({ label }: KeyAction, { first }: Unit, shown: string): Ref
 /** The page of a run. Its form sends what is left or, at the end, shows again what failed. */
 async function runPage(
   one: KeyAction,
-  { next, left }: { readonly next: URLSearchParams; readonly left: number },
+  {
+    next,
+    left,
+    tiers,
+  }: { readonly next: URLSearchParams; readonly left: number; readonly tiers: TierEntitlements },
   visit: Visit,
 ): Promise<Page> {
   const { name, label, isFinal } = one;
@@ -123,7 +134,7 @@ async function runPage(
   const failed = next.getAll("failed").map((text) => text.split(" "));
   const goesOn = left > 0 && failed.length < MOST_FAILED;
   const again = left + failed.length;
-  const made = goesOn ? [] : await findChanged(one, changed, visit);
+  const made = goesOn ? [] : await findChanged(one, changed, { tiers, visit });
   if (!goesOn) {
     // Without what was shown, so that it is shown again.
     const ids = idsIn(next.get("id")).map((text) => text.replace(/\..*/, ""));
@@ -169,14 +180,18 @@ async function runPage(
 }
 
 /** Returns what a run has changed, with the values before and after. */
-async function findChanged(one: KeyAction, ids: readonly string[], visit: Visit): Promise<ForeseenUnit[]> {
+async function findChanged(
+  one: KeyAction,
+  ids: readonly string[],
+  { tiers, visit }: { readonly tiers: TierEntitlements; readonly visit: Visit },
+): Promise<ForeseenUnit[]> {
   const shown = new Map(ids.map(splitId));
   const uuids = [...shown.keys()].flatMap((id) => parseId("key", id) ?? []);
   if (uuids.length === 0) return [];
   const { options, now } = visit;
   const keys = await listKeys(options.database, { now, filter: { uuids, newestFirst: true } });
   return unitsOf(one, keys).map((unit) => {
-    const of = asShown(one, unit, shown.get(unit.first.id));
+    const of = asShown(one, unit, { shown: shown.get(unit.first.id), tiers });
     const effects = one.foresee(of, visitOfOne(one, of, visit));
     return { ...unit, effects: isRefusal(effects) ? [] : effects };
   });

@@ -45,14 +45,19 @@ export async function describeLastChange<Thing>(
   );
 }
 
-/** Tells whether a row is about the thing that the path of a page names, by its id or by its name. */
+/**
+ * Tells whether a row is about the thing that the path of a page names, by its id or by its name. A page whose path names
+ * nothing is about everything that its actions change.
+ */
 function isAbout(
   { keyId, licenseId, userId, before, after }: AuditRow,
-  { id, name = "" }: Visit["params"],
+  { id, name }: Visit["params"],
 ): boolean {
+  const named = id ?? name;
+  if (named === undefined) return true;
   const values = { ...Object(before), ...Object(after) };
   return [keyId, licenseId, userId, values.machine, values.operator, values.token, values.name].includes(
-    id ?? name,
+    named,
   );
 }
 

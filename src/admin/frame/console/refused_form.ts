@@ -1,8 +1,8 @@
 /** A form that was refused. The page shows it again with the entered texts, and says what is wrong. */
 import type { Refusal } from "../../../base/refusal.ts";
 
-/** An entered text is shown again up to this length, so that a page stays small. */
-export const MOST_ENTERED = 2_000;
+/** An entered text is shown again up to this length, so that a page stays small. The values of a license fit. */
+export const MOST_ENTERED = 5_000;
 
 export interface RefusedForm {
   readonly action: string;

@@ -1,8 +1,9 @@
 /** @jsxImportSource hono/jsx */
 import { type AuditRow, describeChanges, type FieldChange } from "../../../../audit/mod.ts";
+import type { Effect } from "../../../../licensing/mod.ts";
 import { cutText, MOST_OF_REASON, shownLength } from "../cut_text.ts";
 import type { Column } from "./table.tsx";
-import { Foreign, NONE } from "./values.tsx";
+import { Foreign, NONE, Pill } from "./values.tsx";
 
 /** A form lists at most this many of the rows that it changes. */
 export const MOST_LISTED = 100;
@@ -11,9 +12,21 @@ export const MOST_LISTED = 100;
 export function FromTo({ from, to }: { readonly from: string; readonly to: string }) {
   return (
     <>
-      {from} → <b>{to}</b>
+      <Foreign text={from} /> →{" "}
+      <b>
+        <Foreign text={to} />
+      </b>
     </>
   );
+}
+
+/** What changes, each value on a line of its own, with what is lost by it. */
+export function Effects({ of }: { readonly of: readonly Effect[] }) {
+  return of.map(({ what, from, to, loss }) => (
+    <span class="effect">
+      {what}: <FromTo from={from} to={to} /> {loss && <Pill tone="warning">{loss}</Pill>}
+    </span>
+  ));
 }
 
 /** The column with the reason of each change. */
