@@ -208,6 +208,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
             inputmode="numeric"
           />
           <TextField {...field("external_id")} label="External id" hint="Your own name for the license" />
+          <TextField {...field("feature")} label="Feature" hint="That the license has now" />
           <Select
             {...field("near_quota")}
             label="Quota used"
