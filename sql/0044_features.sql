@@ -2,15 +2,34 @@
 -- src/licensing/entitlements.ts).
 -- runs with 27
 
+-- Whoever sets them by hand gets an error for what no process could read.
+create function are_features(of jsonb) returns boolean language sql immutable as $$
+  select jsonb_typeof(of) = 'object'
+     -- Not `lax`, which would look into an array.
+     and not jsonb_path_exists(of, 'strict $.* ? (@.type() <> "object")', silent => true)
+     and not jsonb_path_exists(of, '$.* ? (!exists(@.granted ? (@ == true || @ == false)))')
+     and not jsonb_path_exists(of, '$.* ? (@.until.type() <> "string")')
+$$;
+
+create function are_values(of jsonb) returns boolean language sql immutable as $$
+  select jsonb_typeof(of) = 'object'
+     and not jsonb_path_exists(of, 'strict $.* ? (@.type() <> "number" && @.type() <> "string" && @.type() <> "boolean")',
+                               silent => true)
+$$;
+
+-- The rows that exist have the defaults, so they are not read: a long lock would stop the service.
 alter table licenses
   -- By name: whether the feature is granted or withdrawn, and until when. A name that is missing is as the tier has it.
-  add column own_features jsonb not null default '{}'
-    constraint own_features_bounded check (jsonb_array_length(jsonb_path_query_array(own_features, '$.*')) <= 32),
+  add column own_features jsonb not null default '{}',
   -- By name: a number, a text, true or false. They come before those of the tier.
-  add column own_entitlements jsonb not null default '{}'
-    constraint own_entitlements_bounded check (
-      jsonb_array_length(jsonb_path_query_array(own_entitlements, '$.*')) <= 32
-      and octet_length(own_entitlements::text) <= 4096);
+  add column own_entitlements jsonb not null default '{}',
+  add constraint own_features_form check (are_features(own_features)) not valid,
+  add constraint own_entitlements_form check (are_values(own_entitlements)) not valid,
+  add constraint own_features_bounded
+    check (jsonb_array_length(jsonb_path_query_array(own_features, '$.*')) <= 32) not valid,
+  add constraint own_entitlements_bounded check (
+    jsonb_array_length(jsonb_path_query_array(own_entitlements, '$.*')) <= 32
+    and octet_length(own_entitlements::text) <= 4096) not valid;
 
 -- As in 0043, but features and values are noticed, too.
 create or replace trigger note_change
@@ -22,6 +41,7 @@ create or replace trigger note_change
 create table tiers (
   tier text collate "C" constraint tiers_pkey primary key,
   entitlements jsonb not null default '{}'
+    constraint entitlements_form check (are_values(entitlements))
     constraint entitlements_bounded check (
       jsonb_array_length(jsonb_path_query_array(entitlements, '$.*')) <= 32 and octet_length(entitlements::text) <= 4096),
   changed_xid xid8 not null default pg_current_xact_id()

@@ -1,5 +1,6 @@
 /** What a license has beside its tier: how it is written, bounded, changed and noted. */
 import { describe, expect, test } from "bun:test";
+import { constraintOf } from "../../src/database/mod.ts";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import {
   changeLicense,
@@ -217,6 +218,38 @@ describe("changeLicense() of features", () => {
       expect(refuseNewKey(restriction, { ...request, ...own })).toMatchObject({ code: "NOT_ALLOWED" });
   });
 });
+
+test.each([
+  [
+    "own_features",
+    [
+      "[]",
+      "1",
+      '{"a": null}',
+      '{"a": {}}',
+      '{"a": {"granted": 1}}',
+      '{"a": [{"granted": true}]}',
+      '{"a": {"granted": true, "until": 5}}',
+    ],
+  ],
+  ["own_entitlements", ["[]", '"x"', '{"a": null}', '{"a": {}}', '{"a": [1]}']],
+] as const)(
+  "the column %s refuses what no process could read, and has what one can",
+  async (column, wrong) => {
+    const key = await issue(server.database);
+    const set = (json: string) =>
+      server.database.query(
+        (sql) => sql`
+        update licenses set ${sql(column)} = ${json}::text::jsonb where id = ${key.licenseUuid}::uuid`,
+      );
+    for (const json of wrong) expect(await set(json).then(() => json, constraintOf)).toBe(`${column}_form`);
+    await set(
+      column === "own_features"
+        ? '{"a": {"granted": false, "until": "2030-01-01T00:00:00Z"}}'
+        : '{"a": 1, "b": "", "c": false}',
+    );
+  },
+);
 
 describe("changeTier()", () => {
   const tier = (change: Parameters<typeof changeTier>[1]["change"], more: object = {}) =>
