@@ -147,13 +147,18 @@ describe("Features of a license", () => {
     const key = await service.issue();
     await service.service.directory.beat();
     expect(await featuresOf(key)).toEqual(OF_RESEARCH);
+    const { licenseUuid } = key;
     await service.database.query(
       (sql) => sql`
-        update licenses set own_features = '{"streaming": {"granted": false}}', own_entitlements = '{"channels": 4}'
-         where id = ${key.licenseUuid}::uuid`,
+        update licenses set own_features = '{"streaming": {"granted": false}}' where id = ${licenseUuid}::uuid`,
     );
     await service.service.directory.beat();
     expect(await featuresOf(key)).not.toContain("streaming");
+    await service.database.query(
+      (sql) => sql`
+        update licenses set own_entitlements = '{"channels": 4}' where id = ${licenseUuid}::uuid`,
+    );
+    await service.service.directory.beat();
     expect(await post("validate", key)).toMatchObject({ entitlements: { channels: 4 } });
   });
 });
