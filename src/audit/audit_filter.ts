@@ -32,13 +32,24 @@ export interface AuditFilter {
   readonly until?: Date | undefined;
 }
 
+/**
+ * Returns the condition that a row is not the second one of a move: a license that moves has a row for each of its two accounts,
+ * and whoever does not ask for an account reads one.
+ */
+function isOnce(sql: Sql): Fragment {
+  return sql`
+    not (action = 'license.move' and before->>'user_id' = 'usr_' || replace(account_id::text, '-', ''))`;
+}
+
 /** Returns the condition that a row meets the filter. */
 export function meets(
   sql: Sql,
   { keyUuid, accountUuid, licenseUuid, actor, action, since, until }: AuditFilter,
 ): Fragment {
+  const isOfOne = accountUuid === undefined && (keyUuid ?? licenseUuid) !== undefined;
   return sql`
-    true ${keyUuid === undefined ? sql`` : sql`and key_id = ${keyUuid}::uuid`}
+    true ${isOfOne ? sql`and ${isOnce(sql)}` : sql``}
+         ${keyUuid === undefined ? sql`` : sql`and key_id = ${keyUuid}::uuid`}
          ${accountUuid === undefined ? sql`` : sql`and account_id = ${accountUuid}::uuid`}
          ${licenseUuid === undefined ? sql`` : sql`and license_id = ${licenseUuid}::uuid`}
          ${actor === undefined ? sql`` : sql`and actor = ${actor}::text`}

@@ -78,12 +78,12 @@ describe("The page of a license", () => {
     );
   });
 
-  test("offers no change if all keys are revoked, and answers an id that no license has", async () => {
+  test("offers only a move and the external id if all keys are revoked, and answers an id that no license has", async () => {
     const key = await admin.issue({ email: "revoked@license.example" });
     orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by()));
     const { text } = await open(`/licenses/${toId("lic", key.licenseUuid)}`);
     expect(mainOf(text)).toContain("License of revoked@license.example");
-    expect(textsOf(text, ".action > summary")).toEqual([]);
+    expect(textsOf(text, ".action > summary")).toEqual(["Change external id…", "Move to another account…"]);
     const unknown = await open(`/licenses/lic_${"0".repeat(32)}`);
     expect(unknown.status).toBe(404);
     expect(mainOf(unknown.text)).toContain("there is no license");

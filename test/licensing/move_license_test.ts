@@ -79,6 +79,11 @@ describe("moveLicense()", () => {
         after: { user_id: other.userId },
       });
     }
+    // Whoever asks for the license or its key reads of the move once.
+    for (const of of [{ licenseUuid: old.licenseUuid }, { keyUuid: old.keyUuid }])
+      expect(await listAudit(server.database, { ...of, action: "license.move" })).toMatchObject([
+        { userId: other.userId },
+      ]);
   });
 
   test("names the custom models that the license loses and gets: those that its tier may load", async () => {

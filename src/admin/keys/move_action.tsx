@@ -4,13 +4,13 @@ import * as v from "valibot";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { parsedField } from "../../base/rule.ts";
-import { type Move, moveLicense, TEXT_RULES } from "../../licensing/mod.ts";
+import { isErased, type Move, moveLicense, TEXT_RULES } from "../../licensing/mod.ts";
 import { action } from "../frame/console/action.ts";
 import { CONSENT, Consent } from "../frame/console/components/consent.tsx";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import { refuseFields, TEXT } from "../frame/console/form_fields.ts";
-import { type ActedKey, CHANGE_GROUP, type KeyAction, mayStay } from "./key_action.ts";
+import { type ActedKey, CHANGE_GROUP, type KeyAction } from "./key_action.ts";
 
 export const moveToAccount: KeyAction = action({
   name: "move",
@@ -20,7 +20,8 @@ export const moveToAccount: KeyAction = action({
   submit: "Move the license",
   // Whoever has the e-mail is taken for the customer.
   needsFreshProof: true,
-  fits: mayStay,
+  // Also if all keys are revoked: a new key can be issued for the license afterwards.
+  fits: ({ key }) => !isErased(key),
   Form: ({ of: { key }, field }) => (
     <>
       <p>
