@@ -39,13 +39,17 @@ export const MOST_OWN_FEATURES = 32;
 /** The constraint of that number. */
 export const FEATURES_BOUNDED = "own_features_bounded";
 
-/** Not the two names that every object of JavaScript has: a client would find them in an answer without them. */
-const NAME_FORM = /^(?!(?:constructor|prototype)$)[a-z][a-z0-9_]{0,63}$/;
+/**
+ * Not the two names that every object of JavaScript has: a client would find them in an answer without them. Nor the claims of
+ * a signed license that the module in shell of version 0.5 finds by their names, also within its values.
+ */
+const NAME_FORM =
+  /^(?!(?:constructor|prototype|aud|exp|fingerprint|iat|key_id|license_type|nbf)$)[a-z][a-z0-9_]{0,63}$/;
 
 /** The rule for the name of a feature or of a value. A name that no tier has is the vendor's own. */
 export const FEATURE: Rule<string> = {
   expects:
-    "a name of 1 to 64 of the characters a to z, 0 to 9 and _ that begins with a letter, and not constructor or prototype",
+    "a name of 1 to 64 of the characters a to z, 0 to 9 and _ that begins with a letter; not constructor, prototype, or a claim of signed licenses such as exp",
   keywords: { pattern: NAME_FORM.source },
   parse: (text) => (NAME_FORM.test(text) ? text : undefined),
 };

@@ -35,6 +35,8 @@ const NO_LICENSE = "refused: the file holds no license\n";
 const NOT_PINNED = "refused: none of the pinned keys has signed the license: update this program\n";
 const OTHER_MACHINE = "refused: the license is for another machine\n";
 
+const OF_RESEARCH = ["batch_inference", "streaming", "training", "calibration", "model_export"];
+
 /** The arguments of a client. The defaults are for a license without a fingerprint. */
 interface Terms {
   readonly audience?: string;
@@ -194,8 +196,9 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
     });
 
     test("accepts only a license for its product, key and machine", async () => {
-      const until = `research until ${day(license)}\n`;
-      expect(await check(license)).toMatchObject({ status: 0, out: until, err: "" });
+      const has = OF_RESEARCH.map((name) => `feature ${name}\n`).join("");
+      const out = `research until ${day(license)}\n${has}`;
+      expect(await check(license)).toMatchObject({ status: 0, out, err: "" });
       await expectRefused(license, "refused: the license is for another product\n", { audience: "other" });
       await expectRefused(license, "refused: the license is for another key\n", { id: (await issue()).id });
       await expectRefused(license, OTHER_MACHINE, { machine: MACHINE });
@@ -207,6 +210,30 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       await expectRefused(bound, OTHER_MACHINE);
       await expectRefused(bound, OTHER_MACHINE, { machine: "host-8" });
       await expectRefused(bound, OTHER_MACHINE, { machine: `${MACHINE} ` });
+    });
+
+    test("prints the features that hold now, those that end before the license, too, and the values", async () => {
+      const { id } = await issue();
+      const at = (minutes: number) => ({
+        clock: createTestClock(new Date(Date.now() + minutes * 60_000).toISOString()),
+      });
+      const until = (minutes: number) => `until ${new Date(Date.now() + minutes * 60_000).toISOString()}`;
+      const features = `ended ${until(-60)}, ending ${until(60)}, no streaming`;
+      await line.json(["keys", "feature", id, features], at(-120));
+      await line.json(["keys", "value", id, 'channels=64, region=eu, text="} \\"a\\", \\"exp\\":9"']);
+      const { license: own } = await line.json(["licenses", "export", id, "--days", "1"], at(-90));
+      expect(JSON.parse(decode(own.split(".")[1] ?? ""))).toMatchObject({
+        feature_ends: { ended: expect.any(String), ending: expect.any(String) },
+      });
+      const { out, err } = await check(own, { id });
+      expect({ err, lines: out.split("\n").slice(1) }).toEqual({
+        err: "",
+        lines: [
+          ...OF_RESEARCH.filter((name) => name !== "streaming").map((name) => `feature ${name}`),
+          "feature ending",
+          ...["value channels 64", 'value region "eu"', String.raw`value text "} \"a\", \"exp\":9"`, ""],
+        ],
+      });
     });
 
     test("accepts an exported file, also with the line ends of Windows, but nothing from its unsigned lines", async () => {

@@ -1,9 +1,9 @@
 /** The clients of the page `offline` are modules, and check licenses as the test vectors say. */
 import { describe, expect, test } from "bun:test";
-import { symlinkSync } from "node:fs";
+import { chmodSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import vectors from "../../src/cli/guide/offline_vectors.json" with { type: "json" };
-import { checkLicense, parseJwks } from "../../src/licensing/signed_licenses/mod.ts";
+import { checkLicense, parseJwks, toJwk, toPem } from "../../src/licensing/signed_licenses/mod.ts";
 import { createCommandLine } from "./command_line.ts";
 
 const WHY = {
@@ -17,30 +17,53 @@ const WHY = {
   expired: "the license has expired: go online",
 } as const;
 
+/** What a client makes of a case. */
+interface Result {
+  readonly why: string | null;
+  readonly features?: readonly string[];
+  readonly entitlements?: object;
+}
+
+/** What every client must make of the cases. */
+const EXPECTED = vectors.cases.map(({ name, why, features, entitlements }) => ({
+  name,
+  ...(why === null ? { why, features, entitlements } : { why: WHY[why as keyof typeof WHY] }),
+}));
+
+function named(results: readonly Result[]) {
+  return results.map((result, index) => ({ name: vectors.cases[index]?.name, ...result }));
+}
+
 const PYTHON = `
 import json, sys
-from check import Refused, check, read_keys
+from check import Refused, check, entitlements_of, features_at, read_keys
 pinned = read_keys("keys.json")
-def why(case):
+def result(case):
     terms = {name: case[name] for name in ("audience", "key_id", "fingerprint", "now", "seen")}
     try:
-        return None if check(case["license"], pinned, **terms)["license_type"] == "research" else "other claims"
+        claims = check(case["license"], pinned, **terms)
     except Refused as refused:
-        return str(refused)
-print(json.dumps([why(case) for case in json.load(sys.stdin)]))
+        return {"why": str(refused)}
+    values = {"features": features_at(claims, case["now"]), "entitlements": entitlements_of(claims)}
+    return {"why": None if claims["license_type"] == "research" else "other claims", **values}
+print(json.dumps([result(case) for case in json.load(sys.stdin)]))
 `;
 
 const TYPESCRIPT = `
 import { readFileSync } from "node:fs";
-import { check, readKeys } from "./check.ts";
+import { check, entitlementsOf, featuresAt, readKeys } from "./check.ts";
 const pinned = readKeys("keys.json");
-const results: (string | null)[] = [];
+const results: object[] = [];
 for (const { license, audience, key_id, fingerprint, now, seen } of JSON.parse(readFileSync(0, "utf8"))) {
   const terms = { audience, keyId: key_id, fingerprint: fingerprint ?? undefined, now, seen };
   const checking = check(license, pinned, terms);
   results.push(await checking.then(
-    ({ license_type }) => (license_type === "research" ? null : "other claims"),
-    (error: Error) => error.message,
+    (claims) => ({
+      why: claims.license_type === "research" ? null : "other claims",
+      features: featuresAt(claims, now),
+      entitlements: entitlementsOf(claims),
+    }),
+    (error: Error) => ({ why: error.message }),
   ));
 }
 console.log(JSON.stringify(results));
@@ -77,18 +100,58 @@ describe.each([
     child.stdin.end();
     const [printed, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
     expect({ status: await child.exited, err }).toEqual({ status: 0, err: "" });
-    const results = JSON.parse(printed).map((why: string | null, index: number) => ({
-      name: vectors.cases[index]?.name,
-      why,
-    }));
-    expect(results).toEqual(
-      vectors.cases.map(({ name, why }) => ({
-        name,
-        why: why === null ? null : WHY[why as keyof typeof WHY],
-      })),
-    );
+    expect(named(JSON.parse(printed))).toEqual(EXPECTED);
   });
 });
+
+test("the client in shell decides about good and expired licenses as the vectors say, and prints what they have", async () => {
+  using line = createCommandLine();
+  line.write("check.sh", (await line.run(["guide", "offline", "--client", "shell"])).out);
+  const keys = parseJwks(JSON.stringify(vectors.keys)) ?? [];
+  line.write("keys.pem", keys.map((key) => `# ${toJwk(key).kid} (signing)\n${toPem(key)}`).join("\n"));
+  // The client asks the system for the time.
+  line.write("date", '#!/bin/sh\n[ "$*" = +%s ] && echo "$NOW" || exec /bin/date "$@"\n');
+  chmodSync(join(line.folder, "date"), 0o755);
+  const isChosen = ({ why }: Result) => why === null || why === "expired" || why === WHY.expired;
+  const results: object[] = [];
+  for (const { name, license, audience, key_id, fingerprint, now, seen } of vectors.cases.filter(isChosen)) {
+    line.write("license", license);
+    line.write("license.seen", String(seen));
+    const child = Bun.spawn(
+      [
+        "sh",
+        "check.sh",
+        "license",
+        "keys.pem",
+        audience,
+        key_id,
+        ...(fingerprint === null ? [] : [fingerprint]),
+      ],
+      {
+        ...{ cwd: line.folder, stdout: "pipe", stderr: "pipe", timeout: 60_000 },
+        env: { PATH: `${line.folder}:${process.env.PATH}`, TMPDIR: line.folder, NOW: String(now) },
+      },
+    );
+    const [printed, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+    const why = err.replace("refused: ", "").trim();
+    results.push({ name, ...((await child.exited) === 0 ? readAnswer(printed) : { why }) });
+  }
+  expect(results).toEqual(EXPECTED.filter(isChosen));
+}, 60_000);
+
+/** Reads what the client in shell prints. */
+function readAnswer(printed: string): Result {
+  const [first = "", ...lines] = printed.trimEnd().split("\n");
+  const of = (kind: string) =>
+    lines.filter((text) => text.startsWith(`${kind} `)).map((text) => text.slice(kind.length + 1));
+  const values = of("value").map((text) => /^(\S+) (.*)$/.exec(text)?.slice(1) ?? [text, "null"]);
+  expect(lines).toHaveLength(of("feature").length + values.length);
+  return {
+    why: first === "research until 2027-01-22" ? null : first,
+    features: of("feature"),
+    entitlements: Object.fromEntries(values.map(([name, value = ""]) => [name, JSON.parse(value)])),
+  };
+}
 
 test("the service itself finds the signatures of the vectors good or bad as they say", () => {
   const trusted = parseJwks(JSON.stringify(vectors.keys)) ?? [];

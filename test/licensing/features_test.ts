@@ -65,6 +65,8 @@ describe("OWN_FEATURES and renderOwnFeatures()", () => {
     "1a",
     "a b",
     "constructor",
+    // Claims that an older client finds by their names, also within the values.
+    ...["aud", "exp", "fingerprint", "iat", "key_id", "license_type", "nbf"],
     "a until",
     "a until tomorrow",
     "a,no a",
