@@ -118,7 +118,7 @@ function previewPage(
         <Table
           caption="What will change"
           columns={[
-            { label: "Value", cell: ({ what }) => what },
+            { label: "Value", cell: ({ what }) => <Foreign text={what} /> },
             {
               label: "Change",
               cell: ({ loss, ...change }) => (
