@@ -13,7 +13,10 @@ export interface FieldChange {
   readonly after: string | undefined;
 }
 
-/** Fields that name the changed thing. They are shown even if the change leaves them as they are. */
+/**
+ * Fields that name the changed thing. They are shown even if the change leaves them as they are; so is the tier whose
+ * values were changed.
+ */
 const NAMES = ["operator", "token", "session", "name", "version", "signing_key", "machine"];
 
 /** Fields whose names in the log do not read well in a sentence. In all other names, a space replaces each underscore. */
@@ -54,7 +57,8 @@ export function describeChanges(before: unknown, after: unknown): FieldChange[] 
     if (part !== undefined) return describeParts(part, old[name], now[name]);
     const change = { field: FIELDS[name] ?? name.replaceAll("_", " "), ...valuesOf(name, old, now) };
     if (change.before !== change.after) return [change];
-    return NAMES.includes(name) ? [{ ...change, before: undefined }] : [];
+    const isName = NAMES.includes(name) || (name === "tier" && "entitlements" in now);
+    return isName ? [{ ...change, before: undefined }] : [];
   });
 }
 

@@ -160,7 +160,7 @@ export function valueEffectsOf(before: Valued, after: Valued): Effect[] {
     what: `value ${name}`,
     from: describeValue(before, name),
     to: describeValue(after, name),
-    loss: losesValue(was?.[name], is?.[name]) ? "lower value" : undefined,
+    loss: lossOf(was?.[name], is?.[name]),
   }));
   return effects.filter(({ from, to }) => from !== to);
 }
@@ -194,14 +194,12 @@ function isShorter(one: string | undefined, other: string | undefined): boolean 
   );
 }
 
-/** Tells whether a value is removed or becomes a lower number; what a text means is not known here. */
-function losesValue(was: Entitlement | undefined, is: Entitlement | undefined): boolean {
-  if (was === undefined) return false;
-  return (
-    is === undefined ||
-    (typeof was === "number" && typeof is === "number" && is < was) ||
-    (was === true && is === false)
-  );
+/** Says what is lost of a value that is removed or becomes a lower number; what a text means is not known here. */
+function lossOf(was: Entitlement | undefined, is: Entitlement | undefined): string | undefined {
+  if (was === undefined) return undefined;
+  if (is === undefined) return "value removed";
+  const isLower = typeof was === "number" && typeof is === "number" && is < was;
+  return isLower || (was === true && is === false) ? "lower value" : undefined;
 }
 
 /** Describes two ends of updates by their days, or by their times if both are on one day. */

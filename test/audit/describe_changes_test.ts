@@ -102,7 +102,9 @@ describe("describeChanges()", () => {
       ["feature streaming", "withdrawn", "granted"],
       ["value channels", "1,000", undefined],
     ]);
-    expect(shown({ entitlements: { a_b: "x" } }, { entitlements: { a_b: true } })).toEqual([
+    const of = { tier: "free" };
+    expect(shown({ ...of, entitlements: { a_b: "x" } }, { ...of, entitlements: { a_b: true } })).toEqual([
+      ["tier", undefined, "free"],
       ["value a_b", "x", "true"],
     ]);
   });

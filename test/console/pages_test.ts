@@ -10,7 +10,7 @@ import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
 import { toId } from "../../src/base/ids.ts";
 import type { Finding } from "../../src/installation/doctor/mod.ts";
 import { suspendKey } from "../../src/licensing/keys/mod.ts";
-import { createLicenseChanges } from "../../src/licensing/mod.ts";
+import { changeTier, createLicenseChanges, type Entitlements } from "../../src/licensing/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
@@ -18,6 +18,7 @@ import { awaitFile, nameOf } from "../admin/sample_requests.ts";
 import { HOSTILE, linkTo } from "../admin/texts_of.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
+import { orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { licenseWith, placeMachine, setPlaces } from "../support/machines.ts";
 import { addNewModel } from "../support/new_model.ts";
@@ -149,6 +150,13 @@ describe("With the customers of a demo and the longest texts", () => {
   );
 });
 
+/** The longest values that a license or a tier can have. */
+function longestValues(of: string): Entitlements {
+  const texts = { a: "x".repeat(1_000), b: "\u0645".repeat(490), c: `"${"y, ".repeat(310)}` };
+  const numbers = Array.from({ length: 29 }, (_, n) => [`${of}_${n}`, n * 1_000]);
+  return { ...Object.fromEntries(numbers), ...texts };
+}
+
 /** Adds one of each thing with the longest and the most hostile texts, and sets the paths of their pages. */
 async function addLongest(): Promise<void> {
   const { database, clock } = full;
@@ -160,7 +168,21 @@ async function addLongest(): Promise<void> {
     externalId: `"${"x".repeat(240)}`,
     expiresAt: new Date(now.getTime() + 86_400_000),
     monthlyLimit: 1,
+    ownFeatures: Object.fromEntries(
+      Array.from({ length: 32 }, (_, n) => [
+        `${"feature_".repeat(7)}${n}`,
+        n % 3 === 0 ? { granted: false } : { granted: true, until: "2027-06-30T23:59:59Z" },
+      ]),
+    ),
+    ownEntitlements: longestValues("own"),
   });
+  for (const tier of ["research", "enterprise"] as const)
+    orThrow(
+      await changeTier(createLicenseChanges(database), {
+        ...{ tier, change: longestValues("tier"), now },
+        actor: { kind: "operator", name: "olga" },
+      }),
+    );
   await setPlaces(database, key.licenseUuid, { maxMachines: 2, seatMinutes: 30 });
   const license = { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) };
   const machine = await placeMachine(database, license, "with a very long name ".repeat(6));

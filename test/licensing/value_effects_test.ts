@@ -29,8 +29,8 @@ describe("valueEffectsOf()", () => {
     expect(
       valueEffectsOf(valued(own, { channels: 32, seats: 5, region: "eu" }), valued(own, { channels: 64 })),
     ).toEqual([
-      { what: "value region", from: '"eu" by the tier', to: "none", loss: "lower value" },
-      { what: "value seats", from: "5 by the tier", to: "none", loss: "lower value" },
+      { what: "value region", from: '"eu" by the tier', to: "none", loss: "value removed" },
+      { what: "value seats", from: "5 by the tier", to: "none", loss: "value removed" },
     ]);
   });
 

@@ -75,7 +75,7 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
   ]);
   return {
     title: `License of ${isErased(license) ? "an erased account" : license.email}`,
-    name: `the license of ${license.email}`,
+    name: `(license of ${license.email})`,
     script: "submit_once",
     above: <LicenseFacts of={license} now={now} />,
     below: (

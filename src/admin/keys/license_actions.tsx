@@ -35,6 +35,7 @@ import { Effects } from "../frame/console/components/changes.tsx";
 import { askForShorten, SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Day, Foreign } from "../frame/console/components/values.tsx";
+import { cutText } from "../frame/console/cut_text.ts";
 import { type FieldsOf, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { exportLicense } from "./export_license.tsx";
 import { describeOwnFeatures } from "./grants.tsx";
@@ -70,6 +71,9 @@ import {
   VALUES_ENTRY,
   ValuesField,
 } from "./license_fields.tsx";
+
+/** A list in a form is cut to so many characters. */
+const MOST_LISTED_CHARACTERS = 400;
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 
@@ -253,9 +257,9 @@ export const changeFeatures: KeyAction = action({
   Form: ({ of: { key }, field, now, isMany }) => (
     <>
       <p>{`${FOR_ALL_KEYS} The other features stay.`}</p>
-      {!isMany && <p>{`Now: ${key.features.join(", ") || "none"}.`}</p>}
+      {!isMany && <p>{`Now: ${shorten(key.features.join(", "))}.`}</p>}
       {!isMany && (
-        <p>{`Beside the tier ${key.tier}: ${describeOwnFeatures(key.ownFeatures, now) || "none"}.`}</p>
+        <p>{`Beside the tier ${key.tier}: ${shorten(describeOwnFeatures(key.ownFeatures, now))}.`}</p>
       )}
       <FeatureFields field={field} />
       <ShortenField field={field} />
@@ -271,6 +275,11 @@ export const changeFeatures: KeyAction = action({
   ),
   done: { "license.features": featuresOf },
 });
+
+/** Cuts features or values for a form; the page above has all of them. */
+function shorten(list: string): string {
+  return cutText(list, MOST_LISTED_CHARACTERS) || "none";
+}
 
 function featuresOf({ key: { features } }: ActedKey): string {
   return `All keys of the license have now: ${features.join(", ") || "no feature"}.`;
@@ -289,13 +298,13 @@ export const changeValues: KeyAction = action({
       <p>{`${FOR_ALL_KEYS} The values that are not named stay.`}</p>
       {!isMany && (
         <p>
-          Of the license itself: <Foreign text={renderEntitlements(key.ownEntitlements) || "none"} />.
+          Of the license itself: <Foreign text={shorten(renderEntitlements(key.ownEntitlements))} />.
         </p>
       )}
       {!isMany && (
         <p>
           {`Of the tier ${key.tier}: `}
-          <Foreign text={renderEntitlements(key.tierEntitlements) || "none"} />.
+          <Foreign text={shorten(renderEntitlements(key.tierEntitlements))} />.
         </p>
       )}
       <ValuesField

@@ -118,9 +118,15 @@ function previewPage(
         <Table
           caption="What will change"
           columns={[
-            { label: "Value", cell: ({ what }) => what },
-            { label: "Change", cell: (effect) => <FromTo {...effect} /> },
-            { label: "Loss", cell: ({ loss }) => (loss ? <Pill tone="warning">{loss}</Pill> : NONE) },
+            { label: "Value", cell: ({ what }) => <Foreign text={what} /> },
+            {
+              label: "Change",
+              cell: ({ loss, ...change }) => (
+                <span>
+                  <FromTo {...change} /> {loss && <Pill tone="warning">{loss}</Pill>}
+                </span>
+              ),
+            },
           ]}
           rows={effects}
         />
@@ -174,7 +180,7 @@ async function showTiers({ tiers }: Shown, { options, now }: Visit): Promise<Det
         rows={tiers}
       />
     ),
-    below: <History rows={history} now={now} query="action=tier.values" />,
+    below: history.length > 0 && <History rows={history} now={now} query="action=tier.values" />,
   };
 }
 
