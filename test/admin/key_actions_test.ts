@@ -212,7 +212,11 @@ describe("The actions of a key", () => {
     const { status, text } = await change(key, "suspend", {}, "editor");
     expect(status).toBe(409);
     expect(textsOf(text, "[role=alert]")[0]).toStartWith("Cannot suspend key:");
-    expect(textsOf(text, ".action > summary")).toEqual(["Replace the key…"]);
+    expect(textsOf(text, ".action > summary")).toEqual([
+      "Replace the key…",
+      "Change external id…",
+      "Move to another account…",
+    ]);
   });
 });
 

@@ -2,6 +2,7 @@
 /** The actions that change the license of a key, and so all keys of that license. */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
+import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
@@ -13,7 +14,9 @@ import {
   type Effect,
   effectsOf,
   entitlementsOf,
+  isErased,
   type LicenseChange,
+  type LicenseName,
   type LicenseValues,
   lacksPlaces,
   MOST_ENTITLEMENTS,
@@ -330,7 +333,8 @@ export const changeExternalId: KeyAction = action({
   scope: "keys:manage",
   label: "Change external id",
   group: CHANGE_GROUP,
-  fits: isNotRevoked,
+  // Also if all keys are revoked, so that another license can have the name.
+  fits: ({ key }) => !isErased(key),
   submit: "Change the external id",
   Form: ({ of, field }) => (
     <TextField
@@ -346,6 +350,11 @@ export const changeExternalId: KeyAction = action({
   ),
   done: { "license.change": ({ key }) => `The external id is ${key.externalId ?? "removed"} now.` },
 });
+
+/** Names the license by its key, whose history then has the change, unless the key is revoked. */
+function nameOf(of: ActedKey): LicenseName {
+  return isNotRevoked(of) ? { keyUuid: uuidOf(of) } : { licenseUuid: parseId("lic", of.key.licenseId) ?? "" };
+}
 
 /** Says with which tiers the key would be refused, because more is used; nothing if the license has a limit of its own. */
 function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
@@ -433,7 +442,7 @@ function changesLicense<Entries extends v.ObjectEntries>(
       const { shorten, ...change } = wanted;
       const options = { ...by, change, shorten, seen: of.seen };
       const changes = visit.options.licenseChanges;
-      const result = await changeLicense(changes, { keyUuid: uuidOf(of) }, options);
+      const result = await changeLicense(changes, nameOf(of), options);
       return askForShorten(isRefusal(result) ? ofThisLicense(result) : result);
     },
   };

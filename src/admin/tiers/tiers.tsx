@@ -71,7 +71,13 @@ const changeValues: Action<Shown> = action({
       parsedField(ENTITLEMENT_CHANGES),
     ),
     /** The values that the page of the change showed; undefined before it. */
-    seen: v.optional(parsedField(OWN_ENTITLEMENTS)),
+    // Empty for a tier without values.
+    seen: v.optional(
+      v.pipe(
+        v.union([v.literal(""), parsedField(OWN_ENTITLEMENTS)]),
+        v.transform((seen) => (seen === "" ? {} : seen)),
+      ),
+    ),
   },
   async perform({ fields: { tier, entitlements, seen }, by, visit }) {
     const options = { ...by, tier, change: entitlements };
