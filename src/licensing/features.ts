@@ -205,11 +205,18 @@ const ownFeature = v.pipe(
 
 /** Returns the schema of an object whose names follow {@linkcode FEATURE}. */
 export function byName<Value extends v.GenericSchema<unknown, unknown>>(value: Value, most: number) {
+  const name = v.pipe(v.string(), v.check(isName, `has a name that must be ${FEATURE.expects}`));
+  const record = v.record(name, value, "must be an object");
   return v.pipe(
-    v.record(v.pipe(v.string(), v.check(isName, `has a name that must be ${FEATURE.expects}`)), value),
+    // The library takes a list for an object without names.
+    { ...record, "~run": (sent, config) => record["~run"](withoutList(sent), config) } as typeof record,
     v.check((given) => Object.keys(given).length <= most, `must have at most ${most} names`),
     inJsonSchema({ propertyNames: FEATURE.keywords, maxProperties: most }),
   );
+}
+
+function withoutList({ value }: { readonly value: unknown }): v.UnknownDataset {
+  return { value: Array.isArray(value) ? null : value };
 }
 
 function isName(name: string): boolean {
