@@ -155,6 +155,7 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
     NOT_FOUND: ({ path }) => ({ path: path.replace("1.0.0", "3.0.0") }),
     CONFLICT: twice,
   },
+  "PATCH /tiers/:tier": { NOT_FOUND: () => ({ path: "/tiers/gold" }) },
   "PATCH /licenses/:id": {
     ALREADY_EXISTS: async () => {
       const { licenseUuid } = await admin.issue({ externalId: `taken-${newUuid()}` });

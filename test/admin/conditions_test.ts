@@ -74,6 +74,7 @@ describe("the console", () => {
     "/accounts/:id/erasure",
     "/licenses/:id",
     "/machines/:id",
+    "/tiers",
     "/models/_add",
     "/models/:name",
     "/access",
@@ -319,6 +320,7 @@ describe("a command", () => {
     "machines list": { limit: "all", after: "next" },
     "models list": {},
     "operators list": {},
+    "tiers list": {},
     "tokens list": {},
   };
   const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));

@@ -21,6 +21,7 @@ export const WRONG_FOR_KEYS: Wrong = {
   runs_out_within: "32",
   refused_now: "yes",
   all_places_taken: "false",
+  feature: "Custom models",
 };
 
 export const AFTER: Wrong = { after: "next" };

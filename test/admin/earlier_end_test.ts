@@ -114,8 +114,8 @@ test("The answers name what changed with its values before", async () => {
 });
 
 test.each([
-  [{ shorten: true }, "shorten needs expires_at"],
-  [{ shorten: true, reason: "why" }, "shorten needs expires_at"],
+  [{ shorten: true }, "shorten needs one of expires_at, updates_until, own_features"],
+  [{ shorten: true, reason: "why" }, "shorten needs one of expires_at, updates_until, own_features"],
   [{ shorten: "yes", expires_at: "never" }, "shorten must be true or false"],
 ])("PATCH /licenses/{id} refuses %j", async (body, why) => {
   const { licenseId } = await newSubject();

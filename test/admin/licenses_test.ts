@@ -42,6 +42,10 @@ describe("GET /admin/v1/licenses/{id}", () => {
         used: 0,
         expires_at: "9999-12-31T23:59:59Z",
         updates_until: null,
+        features: ["batch_inference", "streaming", "training", "calibration", "model_export"],
+        own_features: {},
+        entitlements: {},
+        own_entitlements: {},
         created_at: expect.any(String),
         keys: [
           { id: rotated.body.id, mode: "test", state: "active" },

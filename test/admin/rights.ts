@@ -19,6 +19,8 @@ export const API_SCOPES: Readonly<Record<string, Scope | "any">> = {
   "POST /keys/:id/replace": "keys:manage",
   "POST /keys/:id/revoke": "keys:revoke",
   "GET /licenses/:id": "keys:read",
+  "GET /tiers": "keys:read",
+  "PATCH /tiers/:tier": "keys:manage",
   "PATCH /licenses/:id": "keys:manage",
   "POST /licenses/:id/move": "keys:manage",
   "GET /accounts": "accounts:read",

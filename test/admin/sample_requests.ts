@@ -115,6 +115,12 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     body: { reason: "the laptop was lost" },
   }),
 
+  "GET /tiers": () => ({ path: "/tiers" }),
+  "PATCH /tiers/:tier": () => ({
+    path: "/tiers/enterprise",
+    body: { entitlements: { [`value_${randomUUID().slice(0, 8)}`]: 8 }, reason: "the price list of January" },
+  }),
+
   "GET /usage": () => ({ path: "/usage?limit=2" }),
   "GET /usage/daily": async ({ database, clock }) => {
     await countUse(database, { clock, isStopping: () => false });

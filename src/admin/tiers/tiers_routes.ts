@@ -53,7 +53,6 @@ export const TIER_ROUTES = [
       }),
       description: "What changed, or would change",
     },
-    codes: ["CONFLICT"],
     async run({ licenseChanges }, { tier, what, actor, now, restriction, body }) {
       if (isRestricted(restriction))
         return refuse(
