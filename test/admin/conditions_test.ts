@@ -74,6 +74,7 @@ describe("the console", () => {
     "/accounts/:id/erasure",
     "/licenses/:id",
     "/machines/:id",
+    "/tiers",
     "/models/_add",
     "/models/:name",
     "/access",
