@@ -21,6 +21,7 @@ export { changeLicense, type LicenseName } from "./change_license.ts";
 export {
   ENTITLEMENT_CHANGES,
   ENTITLEMENT_CHANGES_FIELD,
+  ENTITLEMENTS_BOUNDED,
   type Entitled,
   type EntitlementChanges,
   type Entitlements,

@@ -12,6 +12,7 @@ import { numberField, type ParsingRule, parsedField, wordField } from "../../bas
 import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../../database/mod.ts";
 import type { Brand } from "../mod.ts";
 import {
+  ENTITLEMENTS_BOUNDED,
   ERASED,
   ERASING,
   EXPIRY,
@@ -30,6 +31,7 @@ import {
   OWN_FEATURES,
   OWN_FEATURES_FIELD,
   oneYearAfter,
+  refuseTooManyEntitlements,
   SEAT_MINUTES,
   TEXT_RULES,
   TIERS,
@@ -174,6 +176,8 @@ export async function importKeys(
   } catch (error) {
     if (error === DRY_RUN) return { imported: lines.length };
     const unique = constraintOf(error);
+    if (unique === ENTITLEMENTS_BOUNDED)
+      return refuseTooManyEntitlements("import keys", "license", "own_entitlements");
     if (unique === "key_has_license")
       return refuse("CONFLICT", `Cannot import keys: a line names an account, but ${ERASING}`);
     if (unique === "key_hash_unique") return await refuseDuplicateKey(session, lines);
