@@ -102,9 +102,10 @@ export function wordField<const Word extends string>(words: readonly Word[]) {
 }
 
 /** Returns what is wrong with a field, without its name. The library has no such text for a missing or unknown field. */
-export function whyWrong({ type, expected, message }: v.BaseIssue<unknown>): string {
+export function whyWrong({ type, expected, received, message }: v.BaseIssue<unknown>): string {
   if (type !== "object" && type !== "strict_object") return message;
-  return expected === "never" ? "is not known" : "is required";
+  if (expected === "never") return "is not known";
+  return received === "undefined" ? "is required" : message;
 }
 
 /** Describes a check of our own in JSON Schema, for the OpenAPI documents. */

@@ -199,7 +199,10 @@ export const OWN_FEATURES: ParsingRule<OwnFeatures> = {
 const untilField = v.pipe(parsedField(END), v.transform(toTimestamp));
 
 const ownFeature = v.pipe(
-  v.strictObject({ granted: booleanField(), until: v.nullish(untilField) }),
+  v.strictObject(
+    { granted: booleanField(), until: v.nullish(untilField) },
+    "must be an object with granted and, if it ends, until",
+  ),
   v.transform(({ granted, until }): OwnFeature => (until == null ? { granted } : { granted, until })),
 );
 

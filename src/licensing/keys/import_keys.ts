@@ -9,6 +9,7 @@ import { END, toTimestamp } from "../../base/calendar.ts";
 import { newUuid } from "../../base/ids.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { numberField, type ParsingRule, parsedField, wordField } from "../../base/rule.ts";
+import { redactKeys } from "../../base/secrets/mod.ts";
 import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../../database/mod.ts";
 import type { Brand } from "../mod.ts";
 import {
@@ -111,10 +112,13 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   const parsed = v.safeParse(importLine, fields);
   if (!parsed.success) {
     const [issue] = parsed.issues;
-    const field = v.getDotPath(issue) ?? "";
-    // An unknown field name may be any text, even a key, so the message does not contain it.
-    if (!(field in importLine.entries)) return wrong("it has a field that is not known");
-    return wrong(`${field} ${issue.type === "strict_object" ? "is missing" : issue.message}`);
+    // A name that was given may be any text, even a key.
+    const field = redactKeys(v.getDotPath(issue) ?? "");
+    const [known = ""] = field.split(".", 1);
+    if (!Object.hasOwn(importLine.entries, known)) return wrong("it has a field that is not known");
+    return wrong(
+      `${field} ${issue.type === "strict_object" && issue.received === "undefined" ? "is missing" : issue.message}`,
+    );
   }
   const { api_key: apiKey, sha256, mode, ...rest } = parsed.output;
   if ((apiKey === undefined) === (sha256 === undefined))
@@ -175,13 +179,13 @@ export async function importKeys(
     });
   } catch (error) {
     if (error === DRY_RUN) return { imported: lines.length };
-    const unique = constraintOf(error);
-    if (unique === ENTITLEMENTS_BOUNDED)
+    const constraint = constraintOf(error);
+    if (constraint === ENTITLEMENTS_BOUNDED)
       return refuseTooManyEntitlements("import keys", "license", "own_entitlements");
-    if (unique === "key_has_license")
+    if (constraint === "key_has_license")
       return refuse("CONFLICT", `Cannot import keys: a line names an account, but ${ERASING}`);
-    if (unique === "key_hash_unique") return await refuseDuplicateKey(session, lines);
-    if (unique === EXTERNAL_ID_UNIQUE) return await refuseDuplicateExternalId(session, lines);
+    if (constraint === "key_hash_unique") return await refuseDuplicateKey(session, lines);
+    if (constraint === EXTERNAL_ID_UNIQUE) return await refuseDuplicateExternalId(session, lines);
     throw error;
   }
   return { imported: lines.length };

@@ -62,6 +62,17 @@ describe("parseImportLine()", () => {
     [{ ...LINE, mode: KEY }, /^mode must be one of live, test$/],
     [{ ...LINE, email: undefined }, /^email is missing$/],
     [{ ...LINE, email: KEY }, /^email must be an e-mail address, and no API key$/],
+    [{ ...LINE, own_features: "Custom" }, /^own_features must be names of features separated by commas/],
+    [{ ...LINE, own_features: { a: { granted: 1 } } }, /^own_features.a.granted must be true or false$/],
+    [{ ...LINE, own_entitlements: "channels" }, /^own_entitlements must be values separated by commas/],
+    [
+      { ...LINE, own_entitlements: { channels: [1] } },
+      /^own_entitlements.channels must be a number, true, false, or/,
+    ],
+    [
+      { ...LINE, own_features: { [KEY]: true } },
+      /^own_features\.\[key\] must be an object with granted and, if it ends, until$/,
+    ],
     [{ ...LINE, tier: undefined }, /^tier is missing$/],
     [{ ...LINE, tier: "trial" }, /^tier must be one of free, research, commercial, enterprise$/],
     [{ ...LINE, name: "" }, /^name must be one line of 1 to 200 characters, and no API key$/],
@@ -126,6 +137,46 @@ describe("importKeys()", () => {
       (sql) => sql`select action, after from audit order by id desc limit 1`,
     );
     expect(row).toMatchObject({ action: "key.import", after: { tier: "free", used: 12 } });
+  });
+
+  test("importKeys() stores the end of updates, features and values, as texts of CSV and as objects", async () => {
+    const own = {
+      own_features: {
+        custom_models: { granted: true, until: "2027-06-30T23:59:59Z" },
+        streaming: { granted: false },
+      },
+      own_entitlements: { channels: 64, region: "eu, us" },
+    };
+    const texts = {
+      own_features: "custom_models until 2027-06-30, no streaming",
+      own_entitlements: 'channels=64, region="eu, us"',
+    };
+    const keys = [own, texts].map((fields, index) =>
+      good({
+        ...{ email: `own${index}@example.org`, tier: "research", updates_until: "2027-12-31", ...fields },
+        api_key: generateApiKey(BRAND, "live").apiKey,
+      }),
+    );
+    expect(await importAll(keys)).toEqual({ imported: 2 });
+    for (const { hash } of keys)
+      expect(await findKey(server.database, { hash }, { now: NOW })).toMatchObject({
+        ownFeatures: own.own_features,
+        ownEntitlements: own.own_entitlements,
+        updatesUntil: new Date("2027-12-31T23:59:59Z"),
+      });
+    const [row] = await server.database.query((sql) => sql`select after from audit order by id desc limit 1`);
+    expect(row).toMatchObject({ after: own });
+  });
+
+  test("importKeys() refuses values that the database writes too long, and imports nothing", async () => {
+    const values = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`v${index}`, 1e300]));
+    const key = good({ ...LINE, api_key: generateApiKey(BRAND, "live").apiKey, own_entitlements: values });
+    const before = await countRows(server.database);
+    expect(await importAll([key])).toMatchObject({
+      code: "INVALID_REQUEST",
+      stem: "Cannot import keys: a license has at most 32 values with 4,096 bytes in all; remove some",
+    });
+    expect(await countRows(server.database)).toEqual(before);
   });
 
   test("importKeys() stores places, and the audit log has them only if machines are counted", async () => {
