@@ -30,7 +30,7 @@ test("A key is issued by keyboard alone, and a reload neither shows it again nor
     await page.getByRole("heading", { name: "Issue a key" }).waitFor();
     await tabTo(page, page.getByLabel("E-mail of the account"));
     await page.keyboard.type("Ada@example.org");
-    await tabTo(page, page.getByLabel("Tier"));
+    await tabTo(page, page.getByLabel("Tier", { exact: true }));
     await page.keyboard.type("com");
     await tabTo(page, page.getByRole("button", { name: "Issue the key" }));
     await page.keyboard.press("Enter");
@@ -48,7 +48,7 @@ test("A key is issued by keyboard alone, and a reload neither shows it again nor
 test("The key and the message for the customer are copied by their buttons, which nobody sees without script", async () => {
   const issue = async (page: Page) => {
     await page.getByLabel("E-mail of the account").fill("copy@example.org");
-    await page.getByLabel("Tier").selectOption("free");
+    await page.getByLabel("Tier", { exact: true }).selectOption("free");
     await page.getByLabel("It never expires").check();
     await page.getByRole("button", { name: "Issue the key" }).click();
     return await shownKey(page);
@@ -76,7 +76,7 @@ test("The form is sent once if its button is clicked twice", async () => {
   const before = (await countKeys()) ?? 0;
   await admin.visitAs("editor", { path: "/keys/issue" }, async (page) => {
     await page.getByLabel("E-mail of the account").fill("twice@example.org");
-    await page.getByLabel("Tier").selectOption("free");
+    await page.getByLabel("Tier", { exact: true }).selectOption("free");
     expect(await submitTwice(page, "main form button")).toBe(1);
     await shownKey(page);
   });

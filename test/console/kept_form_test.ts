@@ -34,7 +34,7 @@ async function logIn(page: Page, code: string) {
 
 async function fillIssueForm(page: Page) {
   await emailOf(page).fill("Ada+1@example.org");
-  await page.getByLabel("Tier").selectOption("commercial");
+  await page.getByLabel("Tier", { exact: true }).selectOption("commercial");
   await page.getByLabel("Name (optional)").fill(`Ada "& <b>Löwe</b>`);
   await page.getByLabel("test", { exact: true }).check();
   await page.getByLabel("Never", { exact: false }).first().check();
@@ -45,7 +45,7 @@ async function expectUntouched(page: Page) {
   await heading(page, "Issue a key");
   await page.waitForLoadState();
   expect(await emailOf(page).inputValue()).toBe("");
-  expect(await page.getByLabel("Tier").inputValue()).toBe("");
+  expect(await page.getByLabel("Tier", { exact: true }).inputValue()).toBe("");
   expect(await page.getByLabel("live", { exact: true }).isChecked()).toBe(true);
   expect(await notice(page).count()).toBe(0);
   expect(await kept(page)).toBeNull();
@@ -432,7 +432,7 @@ describe("Foreign content in the storage of the tab", () => {
       await page.evaluate((text) => sessionStorage.setItem("kept", text), record);
       await page.reload();
       await notice(page).waitFor();
-      expect(await page.getByLabel("Tier").inputValue()).toBe("");
+      expect(await page.getByLabel("Tier", { exact: true }).inputValue()).toBe("");
       expect(await page.getByLabel("live", { exact: true }).isChecked()).toBe(true);
     });
   });

@@ -56,7 +56,7 @@ describe("The focus", () => {
 
   test("is on the button that copies the new key", async () => {
     await admin.visitAs("editor", { path: "/keys/issue?email=ada@example.org" }, async (page) => {
-      await page.getByLabel("Tier").selectOption("free");
+      await page.getByLabel("Tier", { exact: true }).selectOption("free");
       await page.getByRole("button", { name: "Issue the key" }).click();
       await focusOn(page, "[data-copies=new-key]");
     });

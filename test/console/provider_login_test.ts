@@ -88,7 +88,7 @@ describe("After 40 idle minutes", () => {
     await visit("/keys/issue", async (page) => {
       await logIn(page, "Issue a key");
       await page.getByLabel("E-mail of the account").fill("grace@example.org");
-      await page.getByLabel("Tier").selectOption("commercial");
+      await page.getByLabel("Tier", { exact: true }).selectOption("commercial");
       admin.clock.advance(40 * MINUTE_MS);
       await page.getByRole("button", { name: "Issue the key" }).click();
       await page.getByText("Your session has ended: log in again.").waitFor();
