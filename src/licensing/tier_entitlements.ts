@@ -49,9 +49,10 @@ export function renderTier(tier: TierSummary) {
 export async function listTiers(database: Database, now: Date): Promise<TierSummary[]> {
   const rows = await database.read<TierSummary>(
     (sql) => sql`
-      select tier, entitlements,
-             (select count(*) from licenses l where l.tier = tiers.tier and l.expires_at > ${now}::timestamptz) as licenses
-        from tiers`,
+      select tier, entitlements, coalesce(counted.licenses, 0) as licenses
+        from tiers
+        left join (select tier, count(*) as licenses from licenses where expires_at > ${now}::timestamptz group by tier) as counted
+             using (tier)`,
   );
   return rows.toSorted((one, other) => TIERS.indexOf(one.tier) - TIERS.indexOf(other.tier));
 }
