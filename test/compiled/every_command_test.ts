@@ -59,7 +59,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
         const isImport = line === "keys import keys.jsonl";
         const words = isImport ? ["keys", "import", "-", ...place] : args;
         const typed = [builtExecutable, ...words].map((word) =>
-          /^[\w./:@=-]+$/.test(word) ? word : `'${word}'`,
+          /^[\w./:@=+-]+$/.test(word) ? word : `'${word}'`,
         );
         if (isImport) typed.push("<", "keys.jsonl");
         if (dataDir === "home/data")
@@ -92,7 +92,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run(`keys renew ${id} --expires-at 2040-01-01T00:00:00Z`);
     await run(`keys tier ${id} commercial`);
     await run(`keys limit ${id} 100`);
-    await run(`keys updates ${id} 2039-12-31`);
+    await run(`keys updates ${id} 2039-12-31 --shorten`);
     await run(`keys feature ${id} +custom_models --until 2039-06-30`);
     await run(`keys value ${id} channels=64`);
     await run(`keys usage ${id}`);
