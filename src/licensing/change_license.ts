@@ -4,11 +4,17 @@ import { type Refusal, refuse } from "../base/refusal.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
 import { ENTITLEMENTS_BOUNDED, refuseTooManyEntitlements } from "./entitlements.ts";
-import { EXTERNAL_ID_UNIQUE, noteExternalId, refuseTakenExternalId } from "./external_id.ts";
-import { FEATURES_BOUNDED, refusePastFeature, refuseTooManyFeatures } from "./features.ts";
+import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
+import {
+  FEATURES_BOUNDED,
+  type FeatureChanges,
+  MOST_OWN_FEATURES,
+  refusePastFeature,
+  refuseTooManyFeatures,
+} from "./features.ts";
 import type { LicenseChanges } from "./license_changes.ts";
 import { type LicenseChange, type LicenseValues, refuseShorter } from "./license_effects.ts";
-import { latestRestrictedExpiry, refusePastExpiry, tierLimit, withTerms } from "./licenses.ts";
+import { latestRestrictedExpiry, noteTexts, refusePastExpiry, tierLimit, withTerms } from "./licenses.ts";
 import { refuseSeatsWithoutPlaces } from "./places.ts";
 import {
   allowsMode,
@@ -169,7 +175,7 @@ function changeStatement(
              case when ${updatesUntil !== undefined}::boolean then ${updatesUntil ?? null}::timestamptz
                   else updates_until end as new_updates_until,
              -- A name with null is removed.
-             jsonb_strip_nulls(own_features || ${JSON.stringify(ownFeatures)}::text::jsonb) as new_features,
+             ${mergeFeatures(sql, ownFeatures, now)} as new_features,
              jsonb_strip_nulls(own_entitlements || ${JSON.stringify(ownEntitlements)}::text::jsonb) as new_entitlements,
              case when ${externalId !== undefined}::boolean then ${externalId ?? null}::text
                   else external_id end collate "C" as new_external_id
@@ -219,7 +225,7 @@ function changeStatement(
                   'expires_at', old.expires_at) ${withTerms(sql, sql`old`)} as before,
                 jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
                   'expires_at', l.expires_at) ${withTerms(sql, sql`l`)}
-                  ${noteExternalId(sql, sql`old.external_id`, sql`l.external_id`)} as after
+                  ${noteTexts(sql, sql`old`, sql`l`)} as after
     ),
     logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
     select id as "licenseUuid", is_allowed as "isAllowed", is_within as "isWithin", is_open as "isOpen",
@@ -241,6 +247,7 @@ function isAsSeen(
     updatesUntil,
     ownFeatures,
     ownEntitlements,
+    tierEntitlements,
   }: LicenseValues,
 ): Fragment {
   return sql`
@@ -248,7 +255,19 @@ function isAsSeen(
       date_trunc('second', expires_at), date_trunc('second', updates_until), own_features, own_entitlements)
     is not distinct from (${tier}, ${monthlyLimit}::bigint, ${maxMachines}::integer, ${seatMinutes}::integer,
       date_trunc('second', ${expiresAt}::timestamptz), date_trunc('second', ${updatesUntil}::timestamptz),
-      ${JSON.stringify(ownFeatures)}::text::jsonb, ${JSON.stringify(ownEntitlements)}::text::jsonb)`;
+      ${JSON.stringify(ownFeatures)}::text::jsonb, ${JSON.stringify(ownEntitlements)}::text::jsonb)
+    and (${tierEntitlements === undefined}::boolean
+         or (select entitlements from tiers t where t.tier = old.tier) = ${JSON.stringify(tierEntitlements ?? {})}::text::jsonb)`;
+}
+
+/** Returns the features after a change, without those that have ended if they are too many otherwise. */
+function mergeFeatures(sql: Sql, changes: FeatureChanges, now: Date): Fragment {
+  return sql`
+    (select coalesce(jsonb_object_agg(key, value) filter (
+              where merged.count <= ${MOST_OWN_FEATURES}::bigint
+                 or coalesce((value->>'until')::timestamptz, 'infinity') > ${now}::timestamptz), '{}')
+       from (select key, value, count(*) over () as count
+               from jsonb_each(jsonb_strip_nulls(own_features || ${JSON.stringify(changes)}::text::jsonb))) as merged)`;
 }
 
 /** Returns the condition that a feature which is and stays granted gets an earlier end. */
@@ -274,6 +293,7 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
       'updatesUntil', ${isNew ? sql`new_updates_until` : sql`updates_until`},
       'ownFeatures', ${isNew ? sql`new_features` : sql`own_features`},
       'ownEntitlements', ${isNew ? sql`new_entitlements` : sql`own_entitlements`},
+      'tierEntitlements', (select entitlements from tiers t where t.tier = judged.${tier}),
       'externalId', ${isNew ? sql`new_external_id` : sql`external_id`})`;
 }
 

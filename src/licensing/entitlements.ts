@@ -59,6 +59,15 @@ export function describeEntitlement(value: Entitlement | undefined): string {
   return value === undefined ? "none" : JSON.stringify(value);
 }
 
+/** Tells whether there are more or longer values than a license, or a tier, can have. */
+export function areTooMany(values: Entitlements): boolean {
+  return Object.keys(values).length > MOST_ENTITLEMENTS || bytesOf(values) > MOST_ENTITLEMENT_BYTES;
+}
+
+function bytesOf(values: EntitlementChanges): number {
+  return Buffer.byteLength(JSON.stringify(values));
+}
+
 /** Renders values as {@linkcode OWN_ENTITLEMENTS} reads them, such as `channels=64, region=eu`. */
 export function renderEntitlements(values: Entitlements): string {
   return Object.entries(sorted(values))
@@ -88,11 +97,12 @@ function parseValues(text: string): EntitlementChanges | undefined {
   return text.trim() === "" ? undefined : values;
 }
 
-/** Returns the value of a text: a number, true, false, a text in quotes, or else the text itself. */
+/** Returns the value of a text: a number, true, false, a text in quotes, or else the text itself, such as `1.10`. */
 function parseValue(text: string): Entitlement {
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "number" || typeof value === "boolean" || typeof value === "string") return value;
+    if (typeof value === "number") return String(value) === text ? value : text;
+    if (typeof value === "boolean" || typeof value === "string") return value;
   } catch {
     // A text without quotes.
   }
@@ -100,7 +110,9 @@ function parseValue(text: string): Entitlement {
 }
 
 const FORM =
-  "values separated by commas, such as channels=64, region=eu: each name once; a text with a comma in quotes";
+  `values separated by commas, such as channels=64, region=eu: at most ${MOST_ENTITLEMENTS} with ` +
+  `${renderCount(MOST_ENTITLEMENT_BYTES)} bytes, each a number of at most 15 digits, true, false, or a text of at most 1,000 ` +
+  `characters without an API key, in quotes if it has a comma; each name once, ${FEATURE.expects}`;
 
 function valuesRule<Values>(
   schema: v.GenericSchema<EntitlementChanges, Values>,
@@ -115,10 +127,21 @@ function valuesRule<Values>(
   };
 }
 
-const MUST = "must be a number, true, false, or a text of at most 1,000 printable characters and no API key";
+/** JSON and the database write such a number in the same few digits, and no digit is lost. */
+function isExact(number: number): boolean {
+  const size = Math.abs(number);
+  return number === 0 || (size >= 1e-6 && size <= Number.MAX_SAFE_INTEGER);
+}
+
+const MUST =
+  "must be a number of at most 15 digits, true, false, or a text of at most 1,000 printable characters and no API key";
 
 const entitlement = v.union(
-  [v.pipe(v.number(), v.finite()), v.boolean(), v.pipe(v.string(), v.maxLength(1_000), v.check(isAllowed))],
+  [
+    v.pipe(v.number(), v.check(isExact, MUST)),
+    v.boolean(),
+    v.pipe(v.string(), v.maxLength(1_000, MUST), v.check(isAllowed, MUST)),
+  ],
   MUST,
 );
 
@@ -132,7 +155,7 @@ function valuesField<Value extends v.GenericSchema<unknown, unknown>>(value: Val
   return v.pipe(
     byName(value, MOST_ENTITLEMENTS),
     v.check(
-      (values) => Buffer.byteLength(JSON.stringify(values)) <= MOST_ENTITLEMENT_BYTES,
+      (values) => bytesOf(values as EntitlementChanges) <= MOST_ENTITLEMENT_BYTES,
       `must have at most ${MOST_ENTITLEMENT_BYTES} bytes`,
     ),
   );
@@ -172,8 +195,19 @@ export const ENTITLEMENTS_FIELDS = {
   ),
 } as const;
 
-/** Returns SQL that adds the values of a license to a `jsonb` of the audit log, if it has some of its own. */
+/**
+ * Returns SQL that adds the values of a license to a `jsonb` of the audit log, if it has some of its own. Texts are left out:
+ * they can name a person, who can be erased from the license, but not from the log.
+ */
 export function withEntitlements(sql: Sql, row: Fragment): Fragment {
   return sql`|| case when ${row}.own_entitlements = '{}' then '{}'::jsonb
-                     else jsonb_build_object('own_entitlements', ${row}.own_entitlements) end`;
+                     else jsonb_build_object('own_entitlements', logged_values(${row}.own_entitlements)) end`;
+}
+
+/** Returns SQL with the names of the values that are or were a text, and differ, each behind the word `value`. */
+export function changedTexts(sql: Sql, before: Fragment, after: Fragment): Fragment {
+  return sql`
+    select 'value ' || name from jsonb_object_keys(${before} || ${after}) as name
+     where ${before}->name is distinct from ${after}->name
+       and 'string' in (jsonb_typeof(${before}->name), jsonb_typeof(${after}->name))`;
 }

@@ -4,16 +4,8 @@
 
 import { toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import type { Database } from "../database/mod.ts";
 import { allowsRow, type Restriction, UNRESTRICTED } from "./restriction.ts";
-
-/**
- * Returns SQL that adds to a `jsonb` of the audit log whether a change gave the external id another value. It leaves out
- * the values: a person can be erased from the license, but not from the log, which only grows.
- */
-export function noteExternalId(sql: Sql, before: Fragment, after: Fragment): Fragment {
-  return sql`|| case when ${before} is distinct from ${after} then '{"changed": ["external_id"]}'::jsonb else '{}' end`;
-}
 
 /** The constraint that refuses an external id that another license has. */
 export const EXTERNAL_ID_UNIQUE = "external_id_unique";

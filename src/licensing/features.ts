@@ -10,6 +10,7 @@ import { END, toDay, toTimestamp } from "../base/calendar.ts";
 import { condition } from "../base/condition.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { booleanField, inJsonSchema, type ParsingRule, parsedField, type Rule } from "../base/rule.ts";
+import { redactKeys } from "../base/secrets/mod.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { featuresOf, type Tier } from "./tiers.ts";
 
@@ -51,7 +52,7 @@ export const FEATURE: Rule<string> = {
   expects:
     "a name of 1 to 64 of the characters a to z, 0 to 9 and _ that begins with a letter; not constructor, prototype, or a claim of signed licenses such as exp",
   keywords: { pattern: NAME_FORM.source },
-  parse: (text) => (NAME_FORM.test(text) ? text : undefined),
+  parse: (text) => (isName(text) ? text : undefined),
 };
 
 /** The condition of lists of keys. */
@@ -110,6 +111,11 @@ export function refusePastFeature(
   const why = `the end of the feature ${past[0]} has passed`;
   const fields = [{ field: "own_features", error: why }];
   return refuse("INVALID_REQUEST", `Cannot ${what}: ${why}`, { fields });
+}
+
+/** Tells whether there are too many, without those that have ended: a change drops these then. */
+export function areTooManyFeatures(own: OwnFeatures, now: Date): boolean {
+  return Object.values(own).filter((each) => holdsAt(each, now)).length > MOST_OWN_FEATURES;
 }
 
 /** Refuses more features beside the tier than a license can have. */
@@ -179,8 +185,8 @@ const FEATURE_TEXT = /^(no |-|\+)?([^\s]+)(?: until (\S+))?$/;
 /** The rule for features beside the tier as one text, for commands, forms and CSV. */
 export const OWN_FEATURES: ParsingRule<OwnFeatures> = {
   expects:
-    "names of features separated by commas, such as custom_models until 2027-06-30, no streaming: each name once, and at " +
-    `most ${MOST_OWN_FEATURES}`,
+    "names of features separated by commas, such as custom_models until 2027-06-30, no streaming: at most " +
+    `${MOST_OWN_FEATURES}, each once, and each ${FEATURE.expects}`,
   parse(text) {
     const parts = text.split(",").map((part) => FEATURE_TEXT.exec(part.trim().replaceAll(/\s+/g, " ")));
     const own = parts.flatMap((part) => {
@@ -211,19 +217,23 @@ export function byName<Value extends v.GenericSchema<unknown, unknown>>(value: V
   const name = v.pipe(v.string(), v.check(isName, `has a name that must be ${FEATURE.expects}`));
   const record = v.record(name, value, "must be an object");
   return v.pipe(
-    // The library takes a list for an object without names.
-    { ...record, "~run": (sent, config) => record["~run"](withoutList(sent), config) } as typeof record,
+    // The library takes a list for an object without names, and leaves out names that every object has.
+    { ...record, "~run": (sent, config) => record["~run"](withoutOdd(sent), config) } as typeof record,
     v.check((given) => Object.keys(given).length <= most, `must have at most ${most} names`),
     inJsonSchema({ propertyNames: FEATURE.keywords, maxProperties: most }),
   );
 }
 
-function withoutList({ value }: { readonly value: unknown }): v.UnknownDataset {
-  return { value: Array.isArray(value) ? null : value };
+function withoutOdd({ value }: { readonly value: unknown }): v.UnknownDataset {
+  const isOdd =
+    Array.isArray(value) ||
+    ["__proto__", "constructor", "prototype"].some((name) => Object.hasOwn(Object(value), name));
+  return { value: isOdd ? null : value };
 }
 
+/** A name that looks like a key would be stored in clear, and shown. */
 function isName(name: string): boolean {
-  return NAME_FORM.test(name);
+  return NAME_FORM.test(name) && redactKeys(name) === name;
 }
 
 /** The features that a new license has beside its tier. */

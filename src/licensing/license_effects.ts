@@ -7,12 +7,20 @@ import { NEVER_EXPIRES, toDay, toTimestamp } from "../base/calendar.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { renderCount } from "../base/render_count.ts";
 import {
+  areTooMany,
   describeEntitlement,
   type Entitlement,
   type EntitlementChanges,
   type Entitlements,
+  refuseTooManyEntitlements,
 } from "./entitlements.ts";
-import { describeFeature, type FeatureChanges, type OwnFeatures } from "./features.ts";
+import {
+  areTooManyFeatures,
+  describeFeature,
+  type FeatureChanges,
+  type OwnFeatures,
+  refuseTooManyFeatures,
+} from "./features.ts";
 import { describePlaces, type Places, type RequestedPlaces, renderPlaces } from "./places.ts";
 import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
 import { describeUpdates, type Updates } from "./updates.ts";
@@ -256,6 +264,18 @@ export function renderBefore(before: LicenseValues, after: LicenseValues) {
     ([name, value]) => !isDeepStrictEqual(value, Object(is)[name]),
   );
   return Object.fromEntries(entries) as Partial<typeof was>;
+}
+
+/** Refuses more features and values than a license can have at an instant; undefined if it can have them. */
+export function refuseTooMuch(
+  what: string,
+  { ownFeatures, ownEntitlements }: Pick<LicenseValues, "ownFeatures" | "ownEntitlements">,
+  now: Date,
+): Refusal | undefined {
+  if (areTooManyFeatures(ownFeatures, now)) return refuseTooManyFeatures(what);
+  return areTooMany(ownEntitlements)
+    ? refuseTooManyEntitlements(what, "license", "own_entitlements")
+    : undefined;
 }
 
 /** Refuses a change that gives a license, its updates or a granted feature an earlier end; undefined if it does not. */

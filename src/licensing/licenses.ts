@@ -3,7 +3,7 @@ import { newUuid } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Rule, wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { type Entitlements, withEntitlements } from "./entitlements.ts";
+import { changedTexts, type Entitlements, withEntitlements } from "./entitlements.ts";
 import { type OwnFeatures, withFeatures } from "./features.ts";
 import { type RequestedPlaces, withPlaces } from "./places.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
@@ -170,6 +170,19 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
 export function withTerms(sql: Sql, row: Fragment): Fragment {
   return sql`
     ${withPlaces(sql, row)} ${withUpdates(sql, row)} ${withFeatures(sql, row)} ${withEntitlements(sql, row)}`;
+}
+
+/**
+ * Returns SQL that adds to a `jsonb` of the audit log what a change gave another text: the external id, and values. It leaves
+ * out the texts: a person can be erased from the license, but not from the log, which only grows.
+ */
+export function noteTexts(sql: Sql, before: Fragment, after: Fragment): Fragment {
+  return sql`
+    || jsonb_strip_nulls(jsonb_build_object('changed', (
+         select jsonb_agg(name) from (
+           select 'external_id' as name where ${before}.external_id is distinct from ${after}.external_id
+            union all
+           ${changedTexts(sql, sql`${before}.own_entitlements`, sql`${after}.own_entitlements`)}) as texts)))`;
 }
 
 /** The limits of the tiers as SQL, like {@linkcode monthlyLimitOf}; null means unlimited. */

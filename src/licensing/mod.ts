@@ -71,6 +71,7 @@ export {
   type LicenseValues,
   refuseEarlierEnd,
   refuseShorter,
+  refuseTooMuch,
   renderBefore,
   renderEffects,
   valueEffectsOf,

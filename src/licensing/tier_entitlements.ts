@@ -5,6 +5,7 @@ import { count, fieldsOf, renderFields } from "../base/answer_fields.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { constraintOf, type Database, type Sql } from "../database/mod.ts";
 import {
+  areTooMany,
   type EntitlementChanges,
   type Entitlements,
   entitlementsOf,
@@ -12,13 +13,14 @@ import {
   valuesSchema,
 } from "./entitlements.ts";
 import type { LicenseChanges } from "./license_changes.ts";
+import { isRestricted, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { featuresOf, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
 export interface TierSummary {
   readonly tier: Tier;
   readonly entitlements: Entitlements;
-  /** The licenses of the tier that have not expired. */
-  readonly licenses: number;
+  /** The licenses of the tier that have not expired; null for a restricted reader, who may not see all of them. */
+  readonly licenses: number | null;
 }
 
 const field = fieldsOf<TierSummary>();
@@ -37,7 +39,11 @@ export const TIER_FIELDS = {
     ({ entitlements }) => entitlementsOf({ tierEntitlements: entitlements, ownEntitlements: {} }),
     "The values of its licenses that have no others of their own",
   ),
-  licenses: field(count(), ({ licenses }) => licenses, "Its licenses that have not expired"),
+  licenses: field(
+    v.nullable(count()),
+    ({ licenses }) => licenses,
+    "Its licenses that have not expired; null for a restricted token, which may not see all of them",
+  ),
 } as const;
 
 /** Renders a tier as JSON, for `--json` of the commands and for the API. */
@@ -45,8 +51,11 @@ export function renderTier(tier: TierSummary) {
   return renderFields(TIER_FIELDS, tier);
 }
 
-/** Lists the tiers, the lowest first. */
-export async function listTiers(database: Database, now: Date): Promise<TierSummary[]> {
+/** Lists the tiers, the lowest first; only those that the restriction allows. */
+export async function listTiers(
+  database: Database,
+  { now, restriction = UNRESTRICTED }: Reading,
+): Promise<TierSummary[]> {
   const rows = await database.read<TierSummary>(
     (sql) => sql`
       select tier, entitlements, coalesce(counted.licenses, 0) as licenses
@@ -54,7 +63,12 @@ export async function listTiers(database: Database, now: Date): Promise<TierSumm
         left join (select tier, count(*) as licenses from licenses where expires_at > ${now}::timestamptz group by tier) as counted
              using (tier)`,
   );
-  return rows.toSorted((one, other) => TIERS.indexOf(one.tier) - TIERS.indexOf(other.tier));
+  const seen = isRestricted(restriction)
+    ? rows
+        .filter(({ tier }) => restriction.tiers?.includes(tier) ?? true)
+        .map((row) => ({ ...row, licenses: null }))
+    : rows;
+  return seen.toSorted((one, other) => TIERS.indexOf(one.tier) - TIERS.indexOf(other.tier));
 }
 
 /** The values of each tier. */
@@ -117,6 +131,8 @@ export async function changeTier(changes: LicenseChanges, options: Options): Pro
     return refuseTooManyEntitlements(WHAT, "tier", "entitlements");
   }
   if (row === undefined) throw new Error(`There is no row of the tier ${options.tier}`);
+  // A change that is only foreseen is refused like one that is made.
+  if (areTooMany(row.after)) return refuseTooManyEntitlements(WHAT, "tier", "entitlements");
   if (!row.isAsSeen)
     return refuse(
       "CONFLICT",

@@ -134,7 +134,8 @@ describe("GET /audit", () => {
     const page = async (query: string) => (await client.send(`/audit?${query}`, { cookie })).text;
     let key = await admin.issue({ email: "known@example.org" });
     // An imported key is known by the end of its id, and one of hundreds may have the same.
-    while ((await endsWith(key.apiKey.slice(-4))) > 1) key = await admin.issue({ email: "known@example.org" });
+    while ((await endsWith(key.apiKey.slice(-4))) > 1)
+      key = await admin.issue({ email: "known@example.org" });
     const what = `issued the key …${key.apiKey.slice(-4)} of known@example.org`;
     expect(whatOf(await page(`key=${encodeURIComponent(`…${key.apiKey.slice(-4)}`)}`))).toEqual([what]);
     expect(whatOf(await page(`key=${key.id}`))).toEqual([what]);

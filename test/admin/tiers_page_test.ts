@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 
 async function valuesOf(tier: Tier): Promise<Entitlements | undefined> {
-  const tiers = await listTiers(admin.database, admin.clock.now());
+  const tiers = await listTiers(admin.database, { now: admin.clock.now() });
   return tiers.find((each) => each.tier === tier)?.entitlements;
 }
 
@@ -40,7 +40,9 @@ describe("The page of the tiers", () => {
       const { text } = await client.send("/tiers", { cookie });
       return textsOf(text, "tbody tr").find((each) => each.startsWith("research "));
     };
-    const [tier] = (await listTiers(admin.database, admin.clock.now())).filter((t) => t.tier === "research");
+    const [tier] = (await listTiers(admin.database, { now: admin.clock.now() })).filter(
+      (t) => t.tier === "research",
+    );
     await admin.issue({ tier: "research" });
     await admin.issue({ tier: "research", expiresAt: new Date(admin.clock.nowMs() + 1_000) });
     admin.clock.advance(2_000);

@@ -115,7 +115,8 @@ insert into listed_keys (key_id, account_id, tier, mode, state, expires_at)
    order by k.id;
 
 insert into listed_features (feature, key_id, is_granted, ends_at)
-  select own.name, k.id, (own.value->>'granted')::boolean, (own.value->>'until')::timestamptz
+  select own.name, k.id, (own.value->>'granted')::boolean,
+         coalesce((own.value->>'until')::timestamptz, 'infinity')
     from keys k join licenses l on l.id = k.license_id cross join jsonb_each(l.own_features) as own (name, value)
    order by 1, 2;
 

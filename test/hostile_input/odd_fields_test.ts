@@ -81,7 +81,7 @@ describe.each(WITH_FIELDS.map((route) => ({ ...route, title: nameOf(route) })))(
       const answer = await admin.call(route.method, path, { token, ...(headers && { headers }), body });
       const { code, details = [] } = answer.body;
       const names = new Set<string>(
-        details.map(({ field }: { readonly field: string }) => field.replace(/\..*/, "")),
+        details.map(({ field }: { readonly field: string }) => field.replace(/\..*/s, "")),
       );
       return { code: `${answer.status} ${code}`, names, details };
     };

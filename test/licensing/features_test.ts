@@ -90,6 +90,8 @@ describe("OWN_ENTITLEMENTS and renderEntitlements()", () => {
       { a: "64", b: "true", c: "", d: "x, y", e: 'a "b"', f: " x" },
     ],
     ["a=ü = z", { a: "ü = z" }],
+    // A number that would lose a digit stays a text.
+    ["a=1.10, b=12345678901234567890, c=1e999", { a: "1.10", b: "12345678901234567890", c: "1e999" }],
   ])("read and write %s", (text, values) => {
     expect(OWN_ENTITLEMENTS.parse(text)).toEqual(values);
     expect(renderEntitlements(values)).toBe(text);
@@ -111,7 +113,6 @@ describe("OWN_ENTITLEMENTS and renderEntitlements()", () => {
     "a=\u202e",
     `a=${"x".repeat(1_001)}`,
     `a=svc_live_${"0".repeat(48)}`,
-    "a=1e999",
   ])("refuse %j", (text) => expect(OWN_ENTITLEMENTS.parse(text)).toBeUndefined());
 });
 
@@ -142,7 +143,7 @@ describe("changeLicense() of features", () => {
       {
         action: "license.values",
         before: { own_entitlements: { x: 1 } },
-        after: { own_entitlements: { y: "z" } },
+        after: { own_entitlements: { y: "…" }, changed: ["value y"] },
       },
     ]);
   });
@@ -257,7 +258,7 @@ describe("changeTier()", () => {
   const tier = (change: Parameters<typeof changeTier>[1]["change"], more: object = {}) =>
     changeTier(createLicenseChanges(server.database), { tier: "enterprise", change, ...by, ...more });
   const valuesOf = async () =>
-    (await listTiers(server.database, NOW)).find((each) => each.tier === "enterprise");
+    (await listTiers(server.database, { now: NOW })).find((each) => each.tier === "enterprise");
 
   test("says before what changes and for how many licenses, changes it, and notes it", async () => {
     await issue(server.database, { tier: "enterprise" });

@@ -159,7 +159,7 @@ export const TIERS_PAGE: DetailPage<Shown> = {
   scope: "keys:read",
   addressOf: () => PATH,
   actions: [changeValues],
-  find: async ({ options, now }) => ({ tiers: await listTiers(options.database, now) }),
+  find: async ({ options, now }) => ({ tiers: await listTiers(options.database, { now }) }),
   show: showTiers,
 };
 

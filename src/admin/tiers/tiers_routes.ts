@@ -24,7 +24,7 @@ export const TIER_ROUTES = [
     id: "listTiers",
     summary: "List the tiers, the lowest first",
     success: { schema: v.object({ tiers: v.array(TIER) }), description: "All tiers" },
-    run: async ({ database }, { now }) => ({ tiers: (await listTiers(database, now)).map(renderTier) }),
+    run: async ({ database }, call) => ({ tiers: (await listTiers(database, call)).map(renderTier) }),
   }),
 
   route("PATCH /tiers/:tier", "keys:manage", {

@@ -20,7 +20,7 @@ const list = databaseCommand({
   name: "list",
   description: "list the tiers with their values and their number of licenses",
   async run(_values, { database, now, print }) {
-    const tiers = await listTiers(database, now);
+    const tiers = await listTiers(database, { now });
     print.table(
       tiers.map(({ tier, entitlements, licenses }) => ({
         tier,

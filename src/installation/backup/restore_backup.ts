@@ -156,10 +156,10 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
   const contents = await findContents(sql);
   if (contents !== undefined) throw new BackupFailure(notEmpty(options, contents));
   await makePartitions(sql, tables);
-  await deleteFilled(sql, tables);
 
   // A trigger could change or refuse a row. Those of foreign keys are not among these.
   for (const { name } of tables) await sql`alter table ${sql(name)} disable trigger user`;
+  await deleteFilled(sql, tables);
   await loadBeside(options);
   const sums = await loadSections(sql, options);
   for (const { name } of tables) await sql`alter table ${sql(name)} enable trigger user`;

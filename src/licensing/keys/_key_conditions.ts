@@ -35,7 +35,7 @@ function grantedKeys(sql: Sql, feature: string, now: Date): Fragment {
 }
 
 function isNow(sql: Sql, now: Date): Fragment {
-  return sql`coalesce(ends_at, 'infinity') > ${now}::timestamptz`;
+  return sql`ends_at > ${now}::timestamptz`;
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   featuresChangeAt,
   keyEnd,
   monthlyLimitOf,
+  type Tier,
 } from "../mod.ts";
 import { parseKeyHash } from "./key_hash.ts";
 import type { AccountNames, KeyRecord } from "./key_record.ts";
@@ -69,9 +70,17 @@ function renderFeatures(row: Featured, now: Date): string {
   return Object.keys(row.ownFeatures).length === 0 ? intern(features) : features;
 }
 
-function renderEntitlements(row: Entitled): string {
-  const entitlements = JSON.stringify(entitlementsOf(row));
-  return entitlements === "{}" ? "" : entitlements;
+/** The newest text of the values of each tier, for its licenses that have none of their own. */
+const ofTiers = new Map<Tier, string>();
+
+function renderEntitlements(row: Entitled & { readonly tier: Tier }): string {
+  const text = JSON.stringify(entitlementsOf(row));
+  if (text === "{}") return "";
+  if (Object.keys(row.ownEntitlements).length > 0) return text;
+  const known = ofTiers.get(row.tier);
+  if (known === text) return known;
+  ofTiers.set(row.tier, text);
+  return text;
 }
 
 function toRecord(row: Row, monthIndex: number, nowMs: number): KeyRecord {

@@ -13,7 +13,6 @@ import { redactKeys } from "../../base/secrets/mod.ts";
 import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../../database/mod.ts";
 import type { Brand } from "../mod.ts";
 import {
-  ENTITLEMENTS_BOUNDED,
   ERASED,
   ERASING,
   EXPIRY,
@@ -32,7 +31,6 @@ import {
   OWN_FEATURES,
   OWN_FEATURES_FIELD,
   oneYearAfter,
-  refuseTooManyEntitlements,
   SEAT_MINUTES,
   TEXT_RULES,
   TIERS,
@@ -180,8 +178,6 @@ export async function importKeys(
   } catch (error) {
     if (error === DRY_RUN) return { imported: lines.length };
     const constraint = constraintOf(error);
-    if (constraint === ENTITLEMENTS_BOUNDED)
-      return refuseTooManyEntitlements("import keys", "license", "own_entitlements");
     if (constraint === "key_has_license")
       return refuse("CONFLICT", `Cannot import keys: a line names an account, but ${ERASING}`);
     if (constraint === "key_hash_unique") return await refuseDuplicateKey(session, lines);

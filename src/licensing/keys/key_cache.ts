@@ -54,11 +54,15 @@ const MAX_AGE_MS = 600_000 - UNMOVED_MS;
 const UNKNOWN_AGE_MS = 900;
 const MAX_UNKNOWN = 10_000;
 
-/** A key without values takes half of what it may take, so that only long values make the cache keep fewer keys. */
-const BYTES_PER_KEY = 1_024;
+/** Most keys take much less, so that only many long values make the cache keep fewer keys. */
+const BYTES_PER_KEY = 2_048;
 const PLAIN_BYTES = 512;
-/** A character of values takes up to two bytes in the text, and as many in the rendered answer. */
-const BYTES_PER_CHARACTER = 4;
+
+/** Features and values are in the record and in the rendered answer; a character takes two bytes if one is beyond Latin-1. */
+function sizeOf({ features, entitlements }: KeyRecord): number {
+  const bytes = /[^\0-\xff]/.test(entitlements) ? 4 : 2;
+  return PLAIN_BYTES + 2 * features.length + bytes * entitlements.length;
+}
 
 const EVEN_STALE = { allowStale: true };
 
@@ -97,7 +101,7 @@ export function createKeyCache({ clock, maxKeys }: KeyCacheOptions): KeyCache {
     return new LRUCache<number, KeyRecord>({
       max: maxKeys,
       maxSize: maxKeys * BYTES_PER_KEY,
-      sizeCalculation: ({ entitlements }) => PLAIN_BYTES + BYTES_PER_CHARACTER * entitlements.length,
+      sizeCalculation: sizeOf,
       ttl: MAX_AGE_MS,
       perf,
       disposeAfter(record) {

@@ -1,5 +1,6 @@
 /** Lists of the keys that have a feature: the same keys as the licenses say, in every order, page by page, and counted. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { toTimestamp } from "../../../src/base/calendar.ts";
 import { parseId } from "../../../src/base/ids.ts";
 import {
   countListed,
@@ -23,7 +24,7 @@ import { useTestDatabase } from "../../support/use.ts";
 
 const server = useTestDatabase();
 const BY = { actor: ACTOR, now: NOW };
-const until = (seconds: number) => new Date(NOW.getTime() + seconds * 1_000).toISOString();
+const until = (seconds: number) => toTimestamp(new Date(NOW.getTime() + seconds * 1_000));
 const OWN: readonly FeatureChanges[] = [
   {},
   { custom_models: { granted: true } },
@@ -115,7 +116,7 @@ test("listed_features follows every change of a key and its license, also by han
       (sql) => sql`
         with listed as (table listed_features),
         actual as (
-          select own.key, k.id, (own.value->>'granted')::boolean, (own.value->>'until')::timestamptz
+          select own.key, k.id, (own.value->>'granted')::boolean, coalesce((own.value->>'until')::timestamptz, 'infinity')
             from keys k join licenses l on l.id = k.license_id cross join jsonb_each(l.own_features) own
         ),
         stored as (select feature, key_id, is_granted, ends_at from listed)

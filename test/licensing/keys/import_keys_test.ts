@@ -67,11 +67,11 @@ describe("parseImportLine()", () => {
     [{ ...LINE, own_entitlements: "channels" }, /^own_entitlements must be values separated by commas/],
     [
       { ...LINE, own_entitlements: { channels: [1] } },
-      /^own_entitlements.channels must be a number, true, false, or/,
+      /^own_entitlements.channels must be a number of at most 15 digits, true, false, or/,
     ],
     [
       { ...LINE, own_features: { [KEY]: true } },
-      /^own_features\.\[key\] must be an object with granted and, if it ends, until$/,
+      /^own_features\.\[key\] has a name that must be a name of 1 to 64/,
     ],
     [{ ...LINE, tier: undefined }, /^tier is missing$/],
     [{ ...LINE, tier: "trial" }, /^tier must be one of free, research, commercial, enterprise$/],
@@ -165,18 +165,10 @@ describe("importKeys()", () => {
         updatesUntil: new Date("2027-12-31T23:59:59Z"),
       });
     const [row] = await server.database.query((sql) => sql`select after from audit order by id desc limit 1`);
-    expect(row).toMatchObject({ after: own });
-  });
-
-  test("importKeys() refuses values that the database writes too long, and imports nothing", async () => {
-    const values = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`v${index}`, 1e300]));
-    const key = good({ ...LINE, api_key: generateApiKey(BRAND, "live").apiKey, own_entitlements: values });
-    const before = await countRows(server.database);
-    expect(await importAll([key])).toMatchObject({
-      code: "INVALID_REQUEST",
-      stem: "Cannot import keys: a license has at most 32 values with 4,096 bytes in all; remove some",
+    // A text can name a person, who can be erased, but not from the log.
+    expect(row).toMatchObject({
+      after: { ...own, own_entitlements: { channels: 64, region: "…" } },
     });
-    expect(await countRows(server.database)).toEqual(before);
   });
 
   test("importKeys() stores places, and the audit log has them only if machines are counted", async () => {

@@ -266,10 +266,10 @@ describe("createKeyCache() with features and values", () => {
     for (let number = 0; number < 10; number++)
       fillNow(plain, keyOf(hashOf(`${number}`), { licenseUuid: `${number}`, entitlements: "x".repeat(128) }));
     expect(plain.stats().keys).toBe(10);
-    const small = createKeyCache({ clock, maxKeys: 34 });
-    for (const name of ["a", "b", "c"])
+    const small = createKeyCache({ clock, maxKeys: 17 });
+    for (const name of ["a", "b", "c", "d", "e"])
       fillNow(small, keyOf(hashOf(name), { licenseUuid: name, entitlements: "x".repeat(4_096) }));
-    expect(small.stats().keys).toBe(2);
+    expect(small.stats().keys).toBe(3);
   });
 
   test("fill() keeps the values of a license once for all its keys", () => {
