@@ -102,7 +102,9 @@ describe("claviger keys issue", () => {
     const issued = await line.json(["keys", "issue", "--email", "Ada@Example.org", "--tier", "free"]);
     expect(Object.keys(issued)).toEqual([
       ...["id", "api_key", "user_id", "email", "tier", "mode", "expires_at", "license_id", "external_id"],
+      ...["updates_until", "own_features", "own_entitlements"],
     ]);
+    expect(issued).toMatchObject({ updates_until: null, own_features: {}, own_entitlements: {} });
     expect(issued.license_id).toBe((await line.json(["keys", "show", issued.id])).license_id);
     expect(issued).toMatchObject({ email: "ada@example.org", tier: "free", mode: "live" });
     expect(issued.id).toMatch(/^key_[0-9a-f]{32}$/);
@@ -135,6 +137,23 @@ describe("claviger keys issue", () => {
     });
     const dated = await issue("--expires-at", "2999-05-06T07:08:09+02:00");
     expect(dated.expires_at).toBe("2999-05-06T05:08:09Z");
+  });
+
+  test("accepts an end of updates, features and values, and prints them as the key is shown", async () => {
+    const options = [
+      ...["--updates-until", "2096-02-03", "--features", "no streaming, custom_models until 2097-01-01"],
+      ...["--values", "region=eu, channels=64"],
+    ];
+    const { out } = await line.here(issueArgs(...options));
+    expect(out).toEndWith(
+      "updates_until     2096-02-03T23:59:59Z\n" +
+        "own_features      custom_models until 2097-01-01, no streaming\n" +
+        "own_entitlements  channels=64, region=eu\n",
+    );
+    const issued = await line.json(issueArgs(...options));
+    const { updates_until, own_features, own_entitlements } = await line.json(["keys", "show", issued.id]);
+    expect(issued).toMatchObject({ updates_until, own_features, own_entitlements });
+    expect(Object.keys(issued.own_entitlements)).toEqual(["channels", "region"]);
   });
 
   test("gives the license an external id, which show, list and find print, and refuses one that is taken", async () => {

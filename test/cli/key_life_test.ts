@@ -188,6 +188,22 @@ describe("claviger keys limit", () => {
   });
 });
 
+describe("claviger keys feature", () => {
+  const once = "give the end once: with --until for all named features, or behind each name";
+  const alone = "with --as-tier give names alone, such as streaming";
+  test.each([
+    ["an end at two places", ["a until 2097-01-01", "--until", "2098-01-01"], once],
+    ["an end of one of two features, and --until", ["a until 2097-01-01, b", "--until", "2098-01-01"], once],
+    ["no with --as-tier", ["no a", "--as-tier"], alone],
+    ["an end with --as-tier", ["b, a until 2097-01-01", "--as-tier"], alone],
+  ])("refuses %s", async (_, args, why) => {
+    const key = await issue("--features", "a until 2096-01-01");
+    expect(usageErrorOf(await line.here(["keys", "feature", key.id, ...args]))).toStartWith(why);
+    const shown = await line.json(["keys", "show", key.id]);
+    expect(shown.own_features).toEqual({ a: { granted: true, until: "2096-01-01T23:59:59Z" } });
+  });
+});
+
 describe("claviger keys external-id", () => {
   test("gives the license another name, removes it, and refuses one that another license has", async () => {
     const [key, other] = [await issue("--external-id", "order-1"), await issue("--external-id", "order-2")];

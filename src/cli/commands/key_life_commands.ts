@@ -156,6 +156,14 @@ const feature = databaseCommand({
     ...REASON,
     ...SHORTEN,
   },
+  check({ features, until, asTier }) {
+    const own = Object.values(features);
+    if (until !== undefined && own.some((each) => each.until !== undefined))
+      return "give the end once: with --until for all named features, or behind each name";
+    if (asTier && own.some((each) => !each.granted || each.until !== undefined))
+      return "with --as-tier give names alone, such as streaming";
+    return undefined;
+  },
   run({ id, features, until, asTier, shorten }, call) {
     const end = until && { until: toTimestamp(until) };
     const named = Object.entries(features).map(([name, own]) => [name, asTier ? null : { ...end, ...own }]);

@@ -21,6 +21,7 @@ import {
 import {
   createLicenseChanges,
   EXPIRY,
+  entitlementsOf,
   findAccountOfList,
   MAX_MACHINES,
   MODES,
@@ -28,6 +29,8 @@ import {
   OWN_ENTITLEMENTS,
   OWN_FEATURES,
   oneYearAfter,
+  renderEntitlements,
+  renderOwnFeatures,
   renderOwnTexts,
   SEAT_MINUTES,
   TEXT_RULES,
@@ -88,10 +91,10 @@ const issue = databaseCommand({
     }),
   },
   async run(values, { config, database, actor, now, print }) {
-    const { email, tier, mode, externalId } = values;
+    const { email, tier, mode, externalId, updatesUntil } = values;
+    const { features: ownFeatures, values: ownEntitlements } = values;
     const expiresAt = values.expiresAt ?? oneYearAfter(now);
-    const own = { ownFeatures: values.features, ownEntitlements: values.values };
-    const request = { ...values, ...own, expiresAt, now };
+    const request = { ...values, ownFeatures, ownEntitlements, expiresAt, now };
     const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
     print.fields(
       {
@@ -103,8 +106,17 @@ const issue = databaseCommand({
         mode,
         expires_at: toTimestamp(expiresAt),
         ...(externalId !== undefined && { external_id: externalId }),
+        ...(updatesUntil !== undefined && { updates_until: toTimestamp(updatesUntil) }),
+        ...(ownFeatures !== undefined && { own_features: renderOwnFeatures(ownFeatures) }),
+        ...(ownEntitlements !== undefined && { own_entitlements: renderEntitlements(ownEntitlements) }),
       },
-      { license_id: toId("lic", issued.licenseUuid), external_id: externalId ?? null },
+      {
+        license_id: toId("lic", issued.licenseUuid),
+        external_id: externalId ?? null,
+        updates_until: updatesUntil === undefined ? null : toTimestamp(updatesUntil),
+        own_features: ownFeatures ?? {},
+        own_entitlements: entitlementsOf({ tierEntitlements: {}, ownEntitlements: ownEntitlements ?? {} }),
+      },
     );
     print.note(ONCE);
   },

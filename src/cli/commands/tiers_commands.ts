@@ -1,11 +1,13 @@
 /** `claviger tiers …`: what each tier includes, and the values of its licenses. */
-import { counted } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import {
   type ChangedTier,
   changeTier,
   createLicenseChanges,
   ENTITLEMENT_CHANGES,
+  featuresOf,
   listTiers,
+  monthlyLimitOf,
   renderChangedTier,
   renderEntitlements,
   renderTier,
@@ -18,15 +20,21 @@ import { orRefuse } from "../run.ts";
 
 const list = databaseCommand({
   name: "list",
-  description: "list the tiers with their values and their number of licenses",
+  description:
+    "list what each tier includes: its monthly limit, features and values, and how many licenses it has",
   async run(_values, { database, now, print }) {
     const tiers = await listTiers(database, { now });
     print.table(
-      tiers.map(({ tier, entitlements, licenses }) => ({
-        tier,
-        licenses,
-        values: renderEntitlements(entitlements),
-      })),
+      tiers.map(({ tier, entitlements, licenses }) => {
+        const limit = monthlyLimitOf(tier);
+        return {
+          tier,
+          licenses: renderCount(licenses),
+          "monthly limit": limit === null ? "unlimited" : renderCount(limit),
+          values: renderEntitlements(entitlements),
+          features: featuresOf(tier).join(", "),
+        };
+      }),
       tiers.map(renderTier),
     );
   },

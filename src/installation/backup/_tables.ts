@@ -166,16 +166,21 @@ export async function findContents(sql: Sql): Promise<string | undefined> {
      where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
        and not c.relispartition
        and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
-     order by c.relname collate "C"`;
+     -- The audit log last: every change writes it, so the table that was changed says more.
+     order by c.relname = 'audit', c.relname collate "C"`;
   const names = relations.map(({ name }) => name);
   const [first] = relations;
   if (first === undefined) return undefined;
   if (!names.includes("schema_migrations")) return `it has ${first.name}, which is not Claviger's`;
   for (const { name, isTable } of relations) {
     if (!isTable || name === "schema_migrations") continue;
-    const [row] = FILLED.includes(name)
-      ? await sql`select from ${sql(name)} where entitlements <> '{}' limit 1`
-      : await sql`select from ${sql(name)} limit 1`;
+    if (FILLED.includes(name)) {
+      const [row] = await sql<{ tier: string }[]>`
+        select tier from ${sql(name)} where entitlements <> '{}' order by tier limit 1`;
+      if (row !== undefined) return `the tier ${row.tier} has values`;
+      continue;
+    }
+    const [row] = await sql`select from ${sql(name)} limit 1`;
     if (row !== undefined) return `${name} has rows`;
   }
   return undefined;

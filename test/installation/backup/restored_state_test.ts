@@ -5,7 +5,10 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import type { Database } from "../../../src/database/mod.ts";
+import { changeTier, createLicenseChanges } from "../../../src/licensing/mod.ts";
+
 import { createTestDatabase } from "../../support/database.ts";
+import { ACTOR } from "../../support/issue.ts";
 import { useForAll } from "../../support/use.ts";
 import { useFolder } from "../../support/use_folder.ts";
 import { backUp, fill, prove, restore, tryRestore } from "./backup_kit.ts";
@@ -106,9 +109,12 @@ describe("a restored database", () => {
 
   test("is not made of a database in which a tier has values, so that a restore replaces none", async () => {
     await using used = await createTestDatabase();
-    await used.database.query((sql) => sql`update tiers set entitlements = '{"a": 1}' where tier = 'free'`);
+    const change = { tier: "free", change: { a: 1 }, actor: ACTOR, now: new Date() } as const;
+    await changeTier(createLicenseChanges(used.database), change);
     const refused = await tryRestore(used.address, await prove(join(folder, "backup")));
-    expect(refused).toMatchObject({ sentence: expect.stringContaining("is not empty (tiers has rows)") });
+    expect(refused).toMatchObject({
+      sentence: expect.stringContaining("is not empty (the tier free has values); give an empty one"),
+    });
   });
 
   test("refuses what the tables guard against, and marks a change for the pulse", async () => {
