@@ -14,7 +14,6 @@ import {
   type Effect,
   effectsOf,
   entitlementsOf,
-  isErased,
   type LicenseChange,
   type LicenseName,
   type LicenseValues,
@@ -333,8 +332,7 @@ export const changeExternalId: KeyAction = action({
   scope: "keys:manage",
   label: "Change external id",
   group: CHANGE_GROUP,
-  // Also if all keys are revoked, so that another license can have the name.
-  fits: ({ key }) => !isErased(key),
+  // It fits always: the name of a revoked or erased license can be taken away, so that another license can have it.
   submit: "Change the external id",
   Form: ({ of, field }) => (
     <TextField
