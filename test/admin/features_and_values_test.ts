@@ -149,7 +149,7 @@ describe("Change features", () => {
     [{ feature: "" }, "It must be a name of 1 to 64"],
     [{ decided: "perhaps" }, "It must be one of granted, withdrawn, tier"],
     [{ until: "soon" }, "It must be a day such as"],
-    [{ until: "2020-01-01" }, "It must not be past"],
+    [{ until: "2020-01-01" }, "the end of the feature custom_models has passed"],
     [{ decided: "tier", until: "2030-01-01" }, "It must be empty if the tier decides"],
   ])("refuses %j at its field, and changes nothing", async (wrong, error) => {
     const form = { feature: "custom_models", decided: "granted", ...wrong };

@@ -10,6 +10,7 @@ import {
   FEATURE,
   type FeatureChanges,
   featuresOf,
+  refusePastFeature,
   renderEntitlements,
 } from "../../licensing/mod.ts";
 import { action, type FormProps } from "../frame/console/action.ts";
@@ -80,9 +81,10 @@ function featureChangeOf(
   const wrong = (error: string) => refuseFields([{ field: "until", error }]);
   if (decided === "tier")
     return until === undefined ? { [feature]: null } : wrong("It must be empty if the tier decides");
-  if (until !== undefined && until <= now) return wrong("It must not be past");
   const granted = decided === "granted";
-  return { [feature]: until === undefined ? { granted } : { granted, until: toTimestamp(until) } };
+  const change = { [feature]: until === undefined ? { granted } : { granted, until: toTimestamp(until) } };
+  const past = refusePastFeature("change features", change, now);
+  return past === undefined ? change : wrong(past.fields?.[0]?.error ?? past.stem);
 }
 
 export const changeFeatures: KeyAction = action({
