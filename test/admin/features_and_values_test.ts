@@ -74,17 +74,19 @@ describe("The pages of a license and of a key", () => {
     expect(factOf(await open(`/keys/${none.id}`), "Values")).toBeUndefined();
   });
 
-  test("show a feature that has ended as ended, and not among those that the license has", async () => {
+  test("show a feature that has ended as ended, behind the others, and not among those that the license has", async () => {
     const key = await admin.issue({ tier: "free" });
-    await change(key, { ownFeatures: { streaming: { granted: true, until: "2026-12-01T00:00:00Z" } } });
+    const ended = { granted: true, until: "2020-01-01T00:00:00Z" };
+    const own = { streaming: ended, alpha: ended, own: { granted: true }, beta: { granted: false } };
     await admin.database.query(
       (sql) => sql`
-        update licenses set own_features = '{"streaming": {"granted": true, "until": "2020-01-01T00:00:00Z"}}'
-         where id = ${key.licenseUuid}::uuid`,
+        update licenses set own_features = ${JSON.stringify(own)}::text::jsonb where id = ${key.licenseUuid}::uuid`,
     );
-    expect(factOf(await open(pathOf(key)), "Features")).toBe(
-      "batch_inferenceBeside the tier: streaming until 2020-01-01T00:00:00Z (ended)",
-    );
+    const beside =
+      "no beta, own, alpha until 2020-01-01T00:00:00Z (ended), streaming until 2020-01-01T00:00:00Z (ended)";
+    const text = await open(pathOf(key));
+    expect(factOf(text, "Features")).toBe(`batch_inference, ownBeside the tier: ${beside}`);
+    expect(textsOf(text, "#features-form")[0]).toContain(`Beside the tier free: ${beside}.`);
   });
 });
 
@@ -149,7 +151,7 @@ describe("Change features", () => {
     [{ feature: "" }, "It must be a name of 1 to 64"],
     [{ decided: "perhaps" }, "It must be one of granted, withdrawn, tier"],
     [{ until: "soon" }, "It must be a day such as"],
-    [{ until: "2020-01-01" }, "It must not be past"],
+    [{ until: "2020-01-01" }, "the end of the feature custom_models has passed"],
     [{ decided: "tier", until: "2030-01-01" }, "It must be empty if the tier decides"],
   ])("refuses %j at its field, and changes nothing", async (wrong, error) => {
     const form = { feature: "custom_models", decided: "granted", ...wrong };

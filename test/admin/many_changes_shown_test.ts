@@ -363,6 +363,53 @@ describe("Features and values", () => {
     },
   );
 
+  /** Returns the fields of the second page with one part of what it showed of the only license altered. */
+  const altered = ({ id = "", ...next }: Record<string, string>, at: number, text: string) => {
+    const [key = "", ...parts] = id.split(".");
+    return { ...next, id: [key, ...parts.with(at, text)].join(".") };
+  };
+  const OWN = { ownFeatures: { streaming: UNTIL }, ownEntitlements: { channels: 128 } } as const;
+  const STORED = { own_features: OWN.ownFeatures, own_entitlements: OWN.ownEntitlements };
+
+  test.each(["null", "5", "[]", '"text"', "{", '{"streaming": null}', '{"streaming": 5}', '{"no name": {}}'])(
+    "are left as they are, without a failure, if those that a form showed were altered: %s",
+    async (json) => {
+      const [key, other] = [await admin.issue(OWN), await admin.issue({ ownEntitlements: { channels: 16 } })];
+      const shown = await post("values", fieldsFor([key], { own_entitlements: "channels=17" }));
+      const next = await post("values", fieldsFor([other], { own_entitlements: "channels=17" }));
+      const before = await countRows();
+      // The words of the features and of the values are the last parts.
+      for (const at of [-2, -1]) {
+        const form = altered(shown.next, at, Buffer.from(json).toString("base64url"));
+        const run = await post("values", form);
+        expect([run.status, run.said]).toEqual([200, "Change values: 0 licenses done. Failed: 1. Left: 0."]);
+        expect(run.plain).toContain("it was changed after these values were shown");
+        const last = await post("values", { ...next.next, changed: form.id });
+        expect([last.status, last.plain]).toEqual([200, expect.stringContaining("What was changed")]);
+      }
+      expect(await ownOf(key)).toEqual(STORED);
+      // Only the other license was changed.
+      expect(await countRows()).toBe(before + 1);
+    },
+  );
+
+  test("are left as they are, without a failure, if the numbers and days that a form showed were altered", async () => {
+    const places = { maxMachines: 6, seatMinutes: 15 };
+    const ends = { expiresAt: inDays(20), updatesUntil: inDays(10) };
+    const key = await admin.issue({ ...OWN, ...places, ...ends, tier: "research" });
+    const shown = await post("values", fieldsFor([key], { own_entitlements: "channels=16" }));
+    const before = await countRows();
+    for (const at of [0, 1, 2, 3, 4, 5]) {
+      for (const text of ["x", "", "1e400", "7", "9".repeat(14)]) {
+        const { status, plain } = await post("values", altered(shown.next, at, text));
+        expect({ at, text, status }).toEqual({ at, text, status: 200 });
+        expect(plain).toContain("it was changed after these values were shown");
+      }
+    }
+    expect(await ownOf(key)).toEqual(STORED);
+    expect(await countRows()).toBe(before);
+  });
+
   test("of so many licenses that a form has no room for them are refused before the change", async () => {
     const long = Object.fromEntries(Array.from({ length: 4 }, (_, n) => [`v${n}`, "x".repeat(950)]));
     const keys: IssuedKey[] = [];

@@ -2,15 +2,14 @@
 import { exportLicense } from "./export_license.tsx";
 import {
   changeExternalId,
-  changeFeatures,
   changeLimit,
   changeMachines,
   changeTier,
   changeUpdates,
-  changeValues,
   renew,
 } from "./license_actions.tsx";
 import { moveToAccount } from "./move_action.tsx";
+import { changeFeatures, changeValues } from "./own_actions.tsx";
 import { replace, rotate } from "./rotate.tsx";
 import { resume, revoke, suspend } from "./state_actions.tsx";
 

@@ -26,15 +26,16 @@ export function Features({ of: { features, ownFeatures }, now }: FeaturesProps) 
   );
 }
 
-/** Says what the tier does not decide, as forms read it: `custom_models until 2027-06-30, no streaming`. */
+/**
+ * Says which features the tier does not decide, as forms read them, and behind them those whose end has passed:
+ * `custom_models until 2027-06-30, no streaming, training until 2026-06-30 (ended)`.
+ */
 export function describeOwnFeatures(own: OwnFeatures, now: Date): string {
-  return Object.entries(own)
-    .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([name, each]) => {
-      const hasEnded = each.until !== undefined && Date.parse(each.until) <= now.getTime();
-      return `${renderOwnFeatures({ [name]: each })}${hasEnded ? " (ended)" : ""}`;
-    })
-    .join(", ");
+  const { left = [], ended = [] } = Object.groupBy(Object.entries(own), ([, { until }]) =>
+    until !== undefined && Date.parse(until) <= now.getTime() ? "ended" : "left",
+  );
+  const texts = ended.map((each) => `${renderOwnFeatures(Object.fromEntries([each]))} (ended)`);
+  return [renderOwnFeatures(Object.fromEntries(left)), ...texts].filter(Boolean).join(", ");
 }
 
 /** The values of the license itself, and below them those that it has by its tier. */

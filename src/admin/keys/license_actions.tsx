@@ -1,84 +1,47 @@
 /** @jsxImportSource hono/jsx */
-/** The actions that change the license of a key, and so all keys of that license. */
+/**
+ * The actions that change the license of a key, and so all keys of that license; those of its own features and values are in
+ * `own_actions.tsx`.
+ */
 import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
-import { parseId } from "../../base/ids.ts";
-import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { isRefusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
-  changedValues,
-  changeLicense,
   describePlaces,
   describeUpdates,
-  type Effect,
-  effectsOf,
-  entitlementsOf,
-  isErased,
-  type LicenseChange,
-  type LicenseName,
-  type LicenseValues,
-  lacksPlaces,
-  MOST_ENTITLEMENTS,
-  MOST_OWN_FEATURES,
   monthlyLimitOf,
   oneYearAfter,
-  refuseSeatsWithoutPlaces,
-  refuseShorter,
-  refuseTooManyEntitlements,
-  refuseTooManyFeatures,
-  renderEntitlements,
   renewedByYear,
   TIERS,
   valueEffectsOf,
 } from "../../licensing/mod.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
-import { action, type Change } from "../frame/console/action.ts";
+import { action } from "../frame/console/action.ts";
 import { Effects } from "../frame/console/components/changes.tsx";
-import { askForShorten, SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";
+import { SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";
 import { Select, TextField } from "../frame/console/components/form.tsx";
-import { Day, Foreign } from "../frame/console/components/values.tsx";
-import { cutText } from "../frame/console/cut_text.ts";
-import { type FieldsOf, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { Day } from "../frame/console/components/values.tsx";
+import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { changesLicense, FOR_ALL_KEYS } from "./changes_license.ts";
 import { exportLicense } from "./export_license.tsx";
-import { describeOwnFeatures } from "./grants.tsx";
-import {
-  type ActedKey,
-  CHANGE_GROUP,
-  HELP_GROUP,
-  isNotRevoked,
-  type KeyAction,
-  licenseValuesOf,
-  mayStay,
-  OF_LICENSE,
-  uuidOf,
-} from "./key_action.ts";
+import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay } from "./key_action.ts";
 import {
   describeLimit,
   EXPIRY_ENTRIES,
   ExpiryFields,
   expiryOf,
-  FEATURE_ENTRIES,
-  FeatureFields,
-  featureChangeOf,
   LIMIT_ENTRY,
   LimitField,
   MANY_EXPIRY_ENTRIES,
   ManyExpiryFields,
   PLACES_ENTRIES,
   PlacesFields,
-  proofForEnd,
   TIER_CHOICES,
   UPDATES_ENTRY,
   UpdatesField,
-  VALUES_ENTRY,
-  ValuesField,
 } from "./license_fields.tsx";
-
-/** A list in a form is cut to so many characters. */
-const MOST_LISTED_CHARACTERS = 400;
-
-const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 
 export const renew: KeyAction = action({
   name: "renew",
@@ -249,92 +212,12 @@ export const changeUpdates: KeyAction = action({
   done: { "license.updates": "It applies to all keys of the license." },
 });
 
-export const changeFeatures: KeyAction = action({
-  name: "features",
-  scope: "keys:manage",
-  label: "Change features",
-  group: CHANGE_GROUP,
-  submit: "Change the feature",
-  toMany: true,
-  fits: mayStay,
-  Form: ({ of: { key }, field, now, isMany }) => (
-    <>
-      <p>{`${FOR_ALL_KEYS} The other features stay.`}</p>
-      {!isMany && <p>{`Now: ${shorten(key.features.join(", "))}.`}</p>}
-      {!isMany && (
-        <p>{`Beside the tier ${key.tier}: ${shorten(describeOwnFeatures(key.ownFeatures, now))}.`}</p>
-      )}
-      <FeatureFields field={field} />
-      <ShortenField field={field} />
-    </>
-  ),
-  ...changesLicense(
-    "change features",
-    { ...FEATURE_ENTRIES, ...SHORTEN_ENTRY },
-    ({ shorten, ...fields }, { now }) => {
-      const ownFeatures = featureChangeOf(fields, now);
-      return isRefusal(ownFeatures) ? ownFeatures : { ownFeatures, shorten };
-    },
-  ),
-  done: { "license.features": featuresOf },
-});
-
-/** Cuts features or values for a form; the page above has all of them. */
-function shorten(list: string): string {
-  return cutText(list, MOST_LISTED_CHARACTERS) || "none";
-}
-
-function featuresOf({ key: { features } }: ActedKey): string {
-  return `All keys of the license have now: ${features.join(", ") || "no feature"}.`;
-}
-
-export const changeValues: KeyAction = action({
-  name: "values",
-  scope: "keys:manage",
-  label: "Change values",
-  group: CHANGE_GROUP,
-  submit: "Change the values",
-  toMany: true,
-  fits: mayStay,
-  Form: ({ of: { key }, field, isMany }) => (
-    <>
-      <p>{`${FOR_ALL_KEYS} The values that are not named stay.`}</p>
-      {!isMany && (
-        <p>
-          Of the license itself: <Foreign text={shorten(renderEntitlements(key.ownEntitlements))} />.
-        </p>
-      )}
-      {!isMany && (
-        <p>
-          {`Of the tier ${key.tier}: `}
-          <Foreign text={shorten(renderEntitlements(key.tierEntitlements))} />.
-        </p>
-      )}
-      <ValuesField
-        field={field}
-        label="Values"
-        hint="Such as channels=64, region=eu. Nothing behind = removes a value of the license, so that the tier's counts."
-        required
-      />
-    </>
-  ),
-  ...changesLicense("change values", VALUES_ENTRY, ({ own_entitlements: ownEntitlements }) => ({
-    ownEntitlements,
-  })),
-  done: { "license.values": valuesOf },
-});
-
-function valuesOf({ key }: ActedKey): string {
-  return `All keys of the license have now: ${renderEntitlements(entitlementsOf(key)) || "no value"}.`;
-}
-
 export const changeExternalId: KeyAction = action({
   name: "external-id",
   scope: "keys:manage",
   label: "Change external id",
   group: CHANGE_GROUP,
-  // Also if all keys are revoked, so that another license can have the name.
-  fits: ({ key }) => !isErased(key),
+  // It fits always: the name of a revoked or erased license can be taken away, so that another license can have it.
   submit: "Change the external id",
   Form: ({ of, field }) => (
     <TextField
@@ -350,11 +233,6 @@ export const changeExternalId: KeyAction = action({
   ),
   done: { "license.change": ({ key }) => `The external id is ${key.externalId ?? "removed"} now.` },
 });
-
-/** Names the license by its key, whose history then has the change, unless the key is revoked. */
-function nameOf(of: ActedKey): LicenseName {
-  return isNotRevoked(of) ? { keyUuid: uuidOf(of) } : { licenseUuid: parseId("lic", of.key.licenseId) ?? "" };
-}
 
 /** Says with which tiers the key would be refused, because more is used; nothing if the license has a limit of its own. */
 function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
@@ -390,74 +268,4 @@ function valuesOfTiers({ key, tiers }: ActedKey) {
 function quotaOf({ key: { monthlyLimit, used } }: ActedKey): string {
   if (monthlyLimit === null) return `Unlimited; ${renderCount(used)} are used this month.`;
   return `${describeLimit(monthlyLimit)}, of which ${renderCount(used)} are used.`;
-}
-
-interface Wanted extends LicenseChange {
-  /** The expiry may become earlier. */
-  readonly shorten?: boolean | undefined;
-}
-
-/**
- * Returns what all actions have in common that change the license of a key, for all its keys. `what` is what a refusal says
- * that cannot be done, such as `renew license`.
- */
-function changesLicense<Entries extends v.ObjectEntries>(
-  what: string,
-  entries: Entries,
-  toWanted: (
-    fields: FieldsOf<Entries>,
-    on: { readonly of: ActedKey; readonly now: Date },
-  ) => Wanted | Refusal,
-) {
-  type Fields = Change<ActedKey> & { readonly fields: FieldsOf<Entries> };
-  return {
-    shared: OF_LICENSE,
-    entries,
-    foresee({ of, fields, by: { now } }: Fields): readonly Effect[] | Refusal {
-      const wanted = toWanted(fields, { of, now });
-      if (isRefusal(wanted)) return wanted;
-      const { shorten, ...change } = wanted;
-      if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
-      const before = licenseValuesOf(of);
-      const changed = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
-      const tierEntitlements =
-        (changed.tier !== before.tier && of.tiers?.get(changed.tier)) || before.tierEntitlements;
-      const after = { ...changed, tierEntitlements };
-      return (
-        refuseTooMany(what, after) ??
-        ((!shorten && refuseShorter(what, before, after)) || effectsOf(before, after))
-      );
-    },
-    proofFor({ of, fields, by: { now } }: Fields): string | undefined {
-      const wanted = toWanted(fields, { of, now });
-      if (isRefusal(wanted) || wanted.expiresAt === undefined) return undefined;
-      // An end that stays gives nothing. A page may have shown another one: then the change is refused.
-      return wanted.expiresAt > licenseValuesOf(of).expiresAt
-        ? proofForEnd(wanted.expiresAt, now)
-        : undefined;
-    },
-    async perform({ of, fields, by, visit }: Fields): Promise<object | Refusal> {
-      const wanted = toWanted(fields, { of, now: by.now });
-      if (isRefusal(wanted)) return wanted;
-      const { shorten, ...change } = wanted;
-      const options = { ...by, change, shorten, seen: of.seen };
-      const changes = visit.options.licenseChanges;
-      const result = await changeLicense(changes, nameOf(of), options);
-      return askForShorten(isRefusal(result) ? ofThisLicense(result) : result);
-    },
-  };
-}
-
-/** Refuses more features or values than a license can have: the form is right, but not for this license. */
-function refuseTooMany(what: string, { ownFeatures, ownEntitlements }: LicenseValues): Refusal | undefined {
-  if (Object.keys(ownFeatures).length > MOST_OWN_FEATURES) return ofThisLicense(refuseTooManyFeatures(what));
-  if (Object.keys(ownEntitlements).length > MOST_ENTITLEMENTS)
-    return ofThisLicense(refuseTooManyEntitlements(what, "license", "own_entitlements"));
-  return undefined;
-}
-
-/** Returns the refusal of too many features or values without its field, which is not wrong for other licenses. */
-function ofThisLicense(refusal: Refusal): Refusal {
-  const isOfLicense = refusal.fields?.some(({ field }) => field.startsWith("own_"));
-  return isOfLicense ? refuse(refusal.code, refusal.stem) : refusal;
 }

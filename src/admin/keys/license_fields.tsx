@@ -1,24 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** Fields that a form of a new key and the forms of its license have: how they look, and what they mean. */
 import * as v from "valibot";
-import {
-  DAY,
-  END,
-  isForEver,
-  NEVER_EXPIRES,
-  PAST_EXPIRY,
-  TIMESTAMP,
-  toDay,
-  toTimestamp,
-} from "../../base/calendar.ts";
+import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP, toDay } from "../../base/calendar.ts";
 import type { Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { parsedField, wordField } from "../../base/rule.ts";
 import {
-  ENTITLEMENT_CHANGES,
-  FEATURE,
-  type FeatureChanges,
-  featuresOf,
   MAX_MACHINES,
   MONTHLY_LIMIT,
   monthlyLimitOf,
@@ -29,7 +16,7 @@ import {
 } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { Choice, FieldError, TextField } from "../frame/console/components/form.tsx";
-import { type FieldsOf, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { type FieldsOf, refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 interface FieldProps {
   readonly field: FormProps<unknown>["field"];
@@ -194,65 +181,6 @@ export const PLACES_ENTRIES = {
   seat_minutes: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SEAT_MINUTES))),
 } as const;
 
-/** One feature of a license, and what is to decide it. */
-export function FeatureFields({ field }: Pick<FieldProps, "field">) {
-  const decided = field("decided");
-  const choice = (value: Decided, label: string) => (
-    <Choice
-      type="radio"
-      name="decided"
-      value={value}
-      label={label}
-      checked={(decided.value ?? "granted") === value}
-    />
-  );
-  return (
-    <>
-      <TextField
-        {...field("feature")}
-        label="Feature"
-        hint={`One of the tiers' features (${featuresOf("enterprise").join(", ")}), or a name of your own.`}
-        required
-      />
-      <fieldset>
-        <legend>The license</legend>
-        <FieldError {...decided} />
-        {choice("granted", "has it")}
-        {choice("withdrawn", "does not have it")}
-        {choice("tier", "has it if its tier has it")}
-      </fieldset>
-      <TextField
-        {...field("until")}
-        label="Until (optional)"
-        hint="The last day, UTC, after which the tier decides again; empty: without an end."
-      />
-    </>
-  );
-}
-
-const DECIDED = ["granted", "withdrawn", "tier"] as const;
-type Decided = (typeof DECIDED)[number];
-
-/** The fields of a feature. */
-export const FEATURE_ENTRIES = {
-  feature: v.pipe(TEXT, parsedField(FEATURE)),
-  decided: v.pipe(TEXT, wordField(DECIDED)),
-  until: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(END))),
-} as const;
-
-/** Returns the change that the fields mean. Refuses an end that is past, and an end of what the tier decides. */
-export function featureChangeOf(
-  { feature, decided, until }: FieldsOf<typeof FEATURE_ENTRIES>,
-  now: Date,
-): FeatureChanges | Refusal {
-  const wrong = (error: string) => refuseFields([{ field: "until", error }]);
-  if (decided === "tier")
-    return until === undefined ? { [feature]: null } : wrong("It must be empty if the tier decides");
-  if (until !== undefined && until <= now) return wrong("It must not be past");
-  const granted = decided === "granted";
-  return { [feature]: until === undefined ? { granted } : { granted, until: toTimestamp(until) } };
-}
-
 /** The values of a license as one text. */
 export function ValuesField({
   field,
@@ -264,12 +192,3 @@ export function ValuesField({
 }) {
   return <TextField {...field("own_entitlements")} {...shown} />;
 }
-
-/** The field of changes of values: at least one. */
-export const VALUES_ENTRY = {
-  own_entitlements: v.pipe(
-    TEXT,
-    v.nonEmpty(`must be ${ENTITLEMENT_CHANGES.expects}`),
-    parsedField(ENTITLEMENT_CHANGES),
-  ),
-} as const;

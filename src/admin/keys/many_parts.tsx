@@ -1,13 +1,18 @@
 /** @jsxImportSource hono/jsx */
 /** What the pages about many keys share: the selection, what one change is made to, and how keys and changes are shown. */
 
+import * as v from "valibot";
+import { NEVER_EXPIRES, TIMESTAMP, toTimestamp } from "../../base/calendar.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
   type Effect,
-  type Entitlements,
   type LicenseValues,
-  type OwnFeatures,
+  MAX_MACHINES,
+  MONTHLY_LIMIT,
+  OWN_ENTITLEMENTS_FIELD,
+  OWN_FEATURES_FIELD,
+  SEAT_MINUTES,
   TIERS,
   type TierEntitlements,
 } from "../../licensing/mod.ts";
@@ -64,7 +69,7 @@ export function toShown({ shared }: KeyAction, { first }: Unit): string {
   if (shared === undefined) return first.state;
   const { tier, monthlyLimit, maxMachines, seatMinutes, ...others } = licenseValuesOf({ key: first });
   const [expiresAt, updatesUntil] = [others.expiresAt, others.updatesUntil].map(
-    (end) => end && Math.floor(end.getTime() / 1_000),
+    (end) => end && toTimestamp(end),
   );
   const own = [others.ownFeatures, others.ownEntitlements].map(toWord);
   const shown = [expiresAt, tier, monthlyLimit, maxMachines, seatMinutes, updatesUntil, ...own];
@@ -76,13 +81,11 @@ function toWord(of: object): string | null {
   return Object.keys(of).length === 0 ? null : Buffer.from(JSON.stringify(of)).toString("base64url");
 }
 
-/** Returns the object of a word; an empty one for `-` and for a word that was altered. */
-function ofWord<Value extends object>(word: string): Value {
-  try {
-    return JSON.parse(Buffer.from(word, "base64url").toString()) as Value;
-  } catch {
-    return {} as Value;
-  }
+/** Returns the features or values of a word; none for `-`, and for a word that was altered. */
+function ofWord<Own extends object>(schema: v.GenericSchema<unknown, Own>, word: string): Own | undefined {
+  const json = Buffer.from(word, "base64url").toString();
+  const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), schema), json);
+  return parsed.success ? parsed.output : undefined;
 }
 
 /** Returns the key as the page showed it. */
@@ -93,18 +96,19 @@ export function asShown(
 ): ActedKey {
   if (shared === undefined)
     return { tiers, key: { ...first, state: (shown || first.state) as KeySummary["state"] } };
-  const [seconds, tier, ...others] = shown.split(".");
-  const [monthlyLimit = null, maxMachines = null, seatMinutes = null, updates = null] = others
-    .slice(0, 4)
-    .map((text) => (text === "-" ? null : Number(text)));
-  const [features = "-", entitlements = "-"] = others.slice(4);
-  const updatesUntil = updates === null ? null : new Date(updates * 1_000);
-  const expiresAt = new Date(Number(seconds) * 1_000);
+  // An altered part counts as none. If the license has another value, its change is then refused.
+  const [end = "", tier, limit = "", machines = "", minutes = "", updates = "", ...own] = shown.split(".");
+  const [features = "", entitlements = ""] = own;
+  const expiresAt = TIMESTAMP.parse(end) ?? NEVER_EXPIRES;
   const seen = {
     tier: TIERS.find((each) => each === tier) ?? "free",
-    ...{ monthlyLimit, maxMachines, seatMinutes, expiresAt, updatesUntil },
-    ownFeatures: ofWord<OwnFeatures>(features),
-    ownEntitlements: ofWord<Entitlements>(entitlements),
+    monthlyLimit: MONTHLY_LIMIT.parse(limit) ?? null,
+    maxMachines: MAX_MACHINES.parse(machines) ?? null,
+    seatMinutes: SEAT_MINUTES.parse(minutes) ?? null,
+    expiresAt,
+    updatesUntil: TIMESTAMP.parse(updates) ?? null,
+    ownFeatures: ofWord(OWN_FEATURES_FIELD, features) ?? {},
+    ownEntitlements: ofWord(OWN_ENTITLEMENTS_FIELD, entitlements) ?? {},
   } satisfies LicenseValues;
   const tierEntitlements = tiers.get(seen.tier) ?? first.tierEntitlements;
   const ends = { expiresAt: first.expiresAt, licenseExpiresAt: expiresAt };

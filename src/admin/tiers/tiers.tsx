@@ -11,10 +11,8 @@ import {
   ENTITLEMENT_CHANGES,
   featuresOf,
   listTiers,
-  MOST_ENTITLEMENTS,
   monthlyLimitOf,
   OWN_ENTITLEMENTS,
-  refuseTooManyEntitlements,
   renderEntitlements,
   TIERS,
   type TierSummary,
@@ -86,8 +84,6 @@ const changeValues: Action<Shown> = action({
     const changes = visit.options.licenseChanges;
     const foreseen = await changeTier(changes, { ...options, isDryRun: true });
     if (isRefusal(foreseen)) return foreseen;
-    if (Object.keys(foreseen.after).length > MOST_ENTITLEMENTS)
-      return refuseTooManyEntitlements("change values of tier", "tier", "entitlements");
     const unproven = refuseForMany(foreseen, visit);
     if (unproven !== undefined) return unproven;
     if (seen !== undefined) return await changeTier(changes, { ...options, seen });

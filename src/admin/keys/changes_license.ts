@@ -1,0 +1,108 @@
+/** What all actions share that change the license of a key: what they would do, and the change itself. */
+import type * as v from "valibot";
+import { parseId } from "../../base/ids.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import {
+  changedValues,
+  changeLicense,
+  type Effect,
+  effectsOf,
+  type LicenseChange,
+  type LicenseName,
+  type LicenseValues,
+  lacksPlaces,
+  MOST_ENTITLEMENTS,
+  MOST_OWN_FEATURES,
+  refuseSeatsWithoutPlaces,
+  refuseShorter,
+  refuseTooManyEntitlements,
+  refuseTooManyFeatures,
+} from "../../licensing/mod.ts";
+import type { Change } from "../frame/console/action.ts";
+import { askForShorten } from "../frame/console/components/end.tsx";
+import type { FieldsOf } from "../frame/console/form_fields.ts";
+import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, uuidOf } from "./key_action.ts";
+import { proofForEnd } from "./license_fields.tsx";
+
+/** What the form of each of them says first. */
+export const FOR_ALL_KEYS = "The change applies to all keys of the license.";
+
+interface Wanted extends LicenseChange {
+  /** The expiry may become earlier. */
+  readonly shorten?: boolean | undefined;
+}
+
+/**
+ * Returns what all actions have in common that change the license of a key, for all its keys. `what` is what a refusal says
+ * that cannot be done, such as `renew license`.
+ */
+export function changesLicense<Entries extends v.ObjectEntries>(
+  what: string,
+  entries: Entries,
+  toWanted: (
+    fields: FieldsOf<Entries>,
+    on: { readonly of: ActedKey; readonly now: Date },
+  ) => Wanted | Refusal,
+) {
+  type Fields = Change<ActedKey> & { readonly fields: FieldsOf<Entries> };
+  return {
+    shared: OF_LICENSE,
+    entries,
+    foresee({ of, fields, by: { now } }: Fields): readonly Effect[] | Refusal {
+      const wanted = toWanted(fields, { of, now });
+      if (isRefusal(wanted)) return wanted;
+      const { shorten, ...change } = wanted;
+      if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
+      const before = licenseValuesOf(of);
+      const changed = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
+      const tierEntitlements =
+        (changed.tier !== before.tier && of.tiers?.get(changed.tier)) || before.tierEntitlements;
+      const after = { ...changed, tierEntitlements };
+      const tooMuch = refuseTooMuch(what, after);
+      if (tooMuch !== undefined) return ofThisLicense(tooMuch);
+      return (!shorten && refuseShorter(what, before, after)) || effectsOf(before, after);
+    },
+    proofFor({ of, fields, by: { now } }: Fields): string | undefined {
+      const wanted = toWanted(fields, { of, now });
+      if (isRefusal(wanted) || wanted.expiresAt === undefined) return undefined;
+      // An end that stays gives nothing. A page may have shown another one: then the change is refused.
+      return wanted.expiresAt > licenseValuesOf(of).expiresAt
+        ? proofForEnd(wanted.expiresAt, now)
+        : undefined;
+    },
+    async perform({ of, fields, by, visit }: Fields): Promise<object | Refusal> {
+      const wanted = toWanted(fields, { of, now: by.now });
+      if (isRefusal(wanted)) return wanted;
+      const { shorten, ...change } = wanted;
+      const options = { ...by, change, shorten, seen: of.seen };
+      const changes = visit.options.licenseChanges;
+      const result = await changeLicense(changes, nameOf(of), options);
+      return askForShorten(isRefusal(result) ? ofThisLicense(result) : result);
+    },
+  };
+}
+
+/** Names the license by its key, whose history then has the change, unless the key is revoked. */
+function nameOf(of: ActedKey): LicenseName {
+  return isNotRevoked(of) ? { keyUuid: uuidOf(of) } : { licenseUuid: parseId("lic", of.key.licenseId) ?? "" };
+}
+
+/** Refuses more features or values than a license can have. */
+function refuseTooMuch(
+  what: string,
+  { ownFeatures, ownEntitlements }: Pick<LicenseValues, "ownFeatures" | "ownEntitlements">,
+): Refusal | undefined {
+  if (Object.keys(ownFeatures).length > MOST_OWN_FEATURES) return refuseTooManyFeatures(what);
+  if (Object.keys(ownEntitlements).length > MOST_ENTITLEMENTS)
+    return refuseTooManyEntitlements(what, "license", "own_entitlements");
+  return undefined;
+}
+
+/**
+ * Returns the refusal of too many features or values without its field: the form is right, but not for this license. For
+ * others it may be.
+ */
+function ofThisLicense(refusal: Refusal): Refusal {
+  const isOfLicense = refusal.fields?.some(({ field }) => field.startsWith("own_"));
+  return isOfLicense ? refuse(refusal.code, refusal.stem) : refusal;
+}
