@@ -21,15 +21,11 @@ export { changeLicense, type LicenseName } from "./change_license.ts";
 export {
   ENTITLEMENT_CHANGES,
   ENTITLEMENT_CHANGES_FIELD,
-  ENTITLEMENTS_BOUNDED,
   type Entitled,
-  type EntitlementChanges,
   type Entitlements,
   entitlementsOf,
-  MOST_ENTITLEMENTS,
   OWN_ENTITLEMENTS,
   OWN_ENTITLEMENTS_FIELD,
-  refuseTooManyEntitlements,
   renderEntitlements,
   valuesSchema,
 } from "./entitlements.ts";
@@ -45,12 +41,10 @@ export {
   featuresAt,
   featuresChangeAt,
   featuresThrough,
-  MOST_OWN_FEATURES,
   OWN_FEATURES,
   OWN_FEATURES_FIELD,
   type OwnFeatures,
   refusePastFeature,
-  refuseTooManyFeatures,
   renderOwnFeatures,
 } from "./features.ts";
 export { findLicense, type LicenseSummary, MAX_KEYS } from "./find_license.ts";

@@ -6,14 +6,16 @@ import {
   changeLicense,
   changeTier,
   createLicenseChanges,
-  type EntitlementChanges,
   type FeatureChanges,
+  type LicenseChange,
   type Tier,
 } from "../../src/licensing/mod.ts";
 import { addHostedModel, linkTo, testBytes } from "../support/hosted.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import { ON_NODE, startTestService } from "../support/service.ts";
 import { useHostingService } from "../support/use.ts";
+
+type Values = NonNullable<LicenseChange["ownEntitlements"]>;
 
 const service = useHostingService({
   config: { offlineDays: { free: 3, research: 7, commercial: 14, enterprise: 30 } },
@@ -28,12 +30,12 @@ async function setFeatures({ licenseUuid }: IssuedKey, ownFeatures: FeatureChang
   await service.service.directory.beat();
 }
 
-async function setValues({ licenseUuid }: IssuedKey, ownEntitlements: EntitlementChanges): Promise<void> {
+async function setValues({ licenseUuid }: IssuedKey, ownEntitlements: Values): Promise<void> {
   orThrow(await changeLicense(changes(), { licenseUuid }, { change: { ownEntitlements }, ...by() }));
   await service.service.directory.beat();
 }
 
-async function setTier(tier: Tier, change: EntitlementChanges): Promise<void> {
+async function setTier(tier: Tier, change: Values): Promise<void> {
   orThrow(await changeTier(changes(), { tier, change, ...by() }));
   await service.service.directory.beat();
 }

@@ -9,14 +9,10 @@ import {
   effectsOf,
   type LicenseChange,
   type LicenseName,
-  type LicenseValues,
   lacksPlaces,
-  MOST_ENTITLEMENTS,
-  MOST_OWN_FEATURES,
   refuseSeatsWithoutPlaces,
   refuseShorter,
-  refuseTooManyEntitlements,
-  refuseTooManyFeatures,
+  refuseTooMuch,
 } from "../../licensing/mod.ts";
 import type { Change } from "../frame/console/action.ts";
 import { askForShorten } from "../frame/console/components/end.tsx";
@@ -58,7 +54,7 @@ export function changesLicense<Entries extends v.ObjectEntries>(
       const tierEntitlements =
         (changed.tier !== before.tier && of.tiers?.get(changed.tier)) || before.tierEntitlements;
       const after = { ...changed, tierEntitlements };
-      const tooMuch = refuseTooMuch(what, after);
+      const tooMuch = refuseTooMuch(what, after, now);
       if (tooMuch !== undefined) return ofThisLicense(tooMuch);
       return (!shorten && refuseShorter(what, before, after)) || effectsOf(before, after);
     },
@@ -85,17 +81,6 @@ export function changesLicense<Entries extends v.ObjectEntries>(
 /** Names the license by its key, whose history then has the change, unless the key is revoked. */
 function nameOf(of: ActedKey): LicenseName {
   return isNotRevoked(of) ? { keyUuid: uuidOf(of) } : { licenseUuid: parseId("lic", of.key.licenseId) ?? "" };
-}
-
-/** Refuses more features or values than a license can have. */
-function refuseTooMuch(
-  what: string,
-  { ownFeatures, ownEntitlements }: Pick<LicenseValues, "ownFeatures" | "ownEntitlements">,
-): Refusal | undefined {
-  if (Object.keys(ownFeatures).length > MOST_OWN_FEATURES) return refuseTooManyFeatures(what);
-  if (Object.keys(ownEntitlements).length > MOST_ENTITLEMENTS)
-    return refuseTooManyEntitlements(what, "license", "own_entitlements");
-  return undefined;
 }
 
 /**

@@ -29,7 +29,7 @@ const list = databaseCommand({
         const limit = monthlyLimitOf(tier);
         return {
           tier,
-          licenses: renderCount(licenses),
+          licenses: licenses === null ? "" : renderCount(licenses),
           "monthly limit": limit === null ? "unlimited" : renderCount(limit),
           values: renderEntitlements(entitlements),
           features: featuresOf(tier).join(", "),

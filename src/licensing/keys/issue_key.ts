@@ -4,7 +4,6 @@ import type { Refusal } from "../../base/refusal.ts";
 import { constraintOf, type Database, type Sql } from "../../database/mod.ts";
 import type { Brand } from "../mod.ts";
 import {
-  ENTITLEMENTS_BOUNDED,
   EXTERNAL_ID_UNIQUE,
   isErased,
   type KeyMode,
@@ -19,7 +18,6 @@ import {
   refusePastFeature,
   refuseSeatsWithoutPlaces,
   refuseTakenExternalId,
-  refuseTooManyEntitlements,
   UNRESTRICTED,
   withTerms,
 } from "../mod.ts";
@@ -86,11 +84,7 @@ export async function issueKey(
       issueStatement(sql, request, { key, actor, restriction, storeAnswer }),
     );
   } catch (error) {
-    const constraint = constraintOf(error);
-    // The database writes some numbers and blanks longer than JSON does.
-    if (constraint === ENTITLEMENTS_BOUNDED)
-      return refuseTooManyEntitlements("issue key", "license", "own_entitlements");
-    if (constraint !== EXTERNAL_ID_UNIQUE) throw error;
+    if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
     return await refuseTakenExternalId(database, "issue key", { externalId, restriction });
   }
   if (row !== undefined) return toIssuedKey(row, key.apiKey);
