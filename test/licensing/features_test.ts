@@ -1,12 +1,21 @@
 /** What a license has beside its tier: how it is written, bounded, changed and noted. */
 import { describe, expect, test } from "bun:test";
+import * as v from "valibot";
+import { toTimestamp } from "../../src/base/calendar.ts";
+import { parseId } from "../../src/base/ids.ts";
+import { isRefusal } from "../../src/base/refusal.ts";
 import { constraintOf } from "../../src/database/mod.ts";
-import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
+import { type IssuedKey, revokeKey } from "../../src/licensing/keys/mod.ts";
 import {
   changeLicense,
   changeTier,
   createLicenseChanges,
   ENTITLEMENT_CHANGES,
+  ENTITLEMENT_CHANGES_FIELD,
+  eraseAccount,
+  FEATURE,
+  FEATURE_CHANGES_FIELD,
+  type FeatureChanges,
   findLicense,
   type LicenseChange,
   listTiers,
@@ -18,6 +27,7 @@ import {
   renderOwnFeatures,
 } from "../../src/licensing/mod.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 import { useTestDatabase } from "../support/use.ts";
 
 const server = useTestDatabase();
@@ -254,6 +264,70 @@ test.each([
   },
 );
 
+test("A name that is a key is refused at every door, because it would be stored in clear", () => {
+  const key = `svc_live_${"0123456789abcdef".repeat(3)}`;
+  expect(OWN_FEATURES.parse(key)).toBeUndefined();
+  expect(OWN_ENTITLEMENTS.parse(`${key}=1`)).toBeUndefined();
+  expect(FEATURE.parse(key)).toBeUndefined();
+  expect(v.safeParse(FEATURE_CHANGES_FIELD, { [key]: { granted: true } }).success).toBe(false);
+  expect(v.safeParse(ENTITLEMENT_CHANGES_FIELD, { [key]: 1 }).success).toBe(false);
+});
+
+test("A feature that has ended makes room for another one, and stays as long as there is room", async () => {
+  const granted = (from: number, to: number, until?: string) =>
+    Object.fromEntries(
+      Array.from({ length: to - from }, (_, index) => [
+        `f${from + index}`,
+        { granted: true, ...(until && { until }) },
+      ]),
+    );
+  const until = toTimestamp(new Date(NOW.getTime() + 60_000));
+  const later = { ...by, now: new Date(NOW.getTime() + 61_000) };
+  const key = await issue(server.database, { ownFeatures: { ...granted(0, 2, until), ...granted(2, 31) } });
+  const changeLater = (ownFeatures: FeatureChanges) =>
+    changeLicense(createLicenseChanges(server.database), key, { change: { ownFeatures }, ...later });
+  await changeLater(granted(31, 32));
+  expect(Object.keys((await find(key))?.ownFeatures ?? {})).toHaveLength(32);
+  expect(await changeLater(granted(32, 33))).toMatchObject({ isChanged: true });
+  const left = Object.keys((await find(key))?.ownFeatures ?? {});
+  expect(left).toHaveLength(31);
+  expect(left).not.toContain("f0");
+});
+
+test("An erasure removes the texts of values with the person, and the audit log never had them", async () => {
+  const key = await issue(server.database, {
+    email: "licensee@example.org",
+    ownEntitlements: { licensee: "Ada Lovelace", channels: 64, beta: true },
+  });
+  await change(key, { ownEntitlements: { licensee: "Ada King", room: "Ada's room" } });
+  const changes = createLicenseChanges(server.database);
+  await revokeKey(changes, { uuid: uuidOf(key) }, by);
+  const accountUuid = parseId("usr", key.userId) ?? "";
+  expect(isRefusal(await eraseAccount(server.database, accountUuid, by))).toBe(false);
+  expect(await find(key)).toMatchObject({ ownEntitlements: { channels: 64, beta: true } });
+  expect((await find(key))?.ownEntitlements).not.toHaveProperty("licensee");
+  const rows = await server.database.query<{ row: string }>(
+    (sql) => sql`select audit::text as row from audit where license_id = ${key.licenseUuid}::uuid`,
+  );
+  expect(rows.length).toBeGreaterThan(2);
+  expect(rows.filter(({ row }) => row.includes("Ada"))).toEqual([]);
+});
+
+test("The rows of tiers cannot be deleted: without one the keys of the tier would be unknown", async () => {
+  const removed = server.database.query((sql) => sql`delete from tiers where tier = 'research'`);
+  expect(await removed.then(() => "deleted", String)).not.toBe("deleted");
+  expect(await listTiers(server.database, { now: NOW })).toHaveLength(4);
+});
+
+test("listTiers() shows a restricted reader its tiers alone, without the number of licenses", async () => {
+  const restriction = { tiers: ["free"] } as const;
+  expect(await listTiers(server.database, { now: NOW, restriction })).toMatchObject([
+    { tier: "free", licenses: null },
+  ]);
+  const ofMode = await listTiers(server.database, { now: NOW, restriction: { mode: "test" } });
+  expect(ofMode.map(({ licenses }) => licenses)).toEqual([null, null, null, null]);
+});
+
 describe("changeTier()", () => {
   const tier = (change: Parameters<typeof changeTier>[1]["change"], more: object = {}) =>
     changeTier(createLicenseChanges(server.database), { tier: "enterprise", change, ...by, ...more });
@@ -294,10 +368,12 @@ describe("changeTier()", () => {
       stem: "Cannot change values of tier: it was changed after these values were shown; look at it again",
     });
     const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`v${index}`, 1]));
-    expect(await tier(many)).toMatchObject({
-      code: "INVALID_REQUEST",
-      stem: "Cannot change values of tier: a tier has at most 32 values with 4,096 bytes in all; remove some",
-    });
+    // A change that is only foreseen is refused like one that is made.
+    for (const isDryRun of [true, false])
+      expect(await tier(many, { isDryRun })).toMatchObject({
+        code: "INVALID_REQUEST",
+        stem: "Cannot change values of tier: a tier has at most 32 values with 4,096 bytes in all; remove some",
+      });
     expect(await valuesOf()).toEqual(before as NonNullable<typeof before>);
   });
 });
