@@ -183,7 +183,7 @@ describe("Change values", () => {
     const { notice } = await send(key, "values", form);
 
     expect(notice).toBe(
-      "value channels: none → 64; value old: true → none; value region: none → eu, west. " +
+      "value channels: none → 64; value old: true → none; value region: none → …. " +
         'All keys of the license have now: channels=64, region="eu, west", seats=5.',
     );
     expect((await ownOf(key)).values).toEqual({ channels: 64, region: "eu, west", seats: 5 });
