@@ -5,6 +5,7 @@ import { updateAccount } from "../../src/licensing/mod.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import { accountOf } from "../support/keys.ts";
 import { addNewModel } from "../support/new_model.ts";
+import { until } from "../support/until.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { mainOf, textsOf } from "./texts_of.ts";
@@ -19,6 +20,10 @@ beforeAll(async () => {
 const open = async (path: string) => (await client.send(path, { cookie })).text;
 const submit = (path: string, form: Record<string, string>) => client.submit(path, { cookie, form });
 const emailOf = async (userId: string) => (await admin.call("GET", `/accounts/${userId}`)).body.email;
+
+/** Returns the newest row of the audit log. A list has it once every older transaction of the server has ended. */
+const firstRow = (query: string) =>
+  until(async () => (await admin.call("GET", `/audit?${query}`)).body.data[0]);
 
 /** Issues a commercial key; its account owns a model with the name. */
 async function withModel(email: string, name: string) {
@@ -42,8 +47,7 @@ describe("The e-mail of an account", () => {
         changed: true,
       },
     });
-    const { body } = await admin.call("GET", `/audit?account=${userId}&action=account.update`);
-    expect(body.data[0]).toMatchObject({
+    expect(await firstRow(`account=${userId}&action=account.update`)).toMatchObject({
       before: { email: "api@old.example" },
       after: { email: "api@new.example", changed: ["email"] },
     });
@@ -126,8 +130,10 @@ describe("A license moves", () => {
       gets_models: ["of-b"],
     });
     expect((await license()).body.user_id).toBe(other.userId);
-    const { body } = await admin.call("GET", `/audit?account=${old.userId}&action=license.move`);
-    expect(body.data[0]).toMatchObject({ reason: "sold", after: { user_id: other.userId } });
+    expect(await firstRow(`account=${old.userId}&action=license.move`)).toMatchObject({
+      reason: "sold",
+      after: { user_id: other.userId },
+    });
   });
 
   test("is refused by the API for a restricted token and for an e-mail without account", async () => {
