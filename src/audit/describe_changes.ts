@@ -1,4 +1,4 @@
-import { NEVER_EXPIRES, toTimestamp } from "../base/calendar.ts";
+import { describeEnd, NEVER_EXPIRES, toTimestamp } from "../base/calendar.ts";
 import { renderCount } from "../base/render_count.ts";
 
 const NEVER = toTimestamp(NEVER_EXPIRES);
@@ -98,6 +98,6 @@ function toText(name: string, value: unknown): string {
 /** Says what a license has of a feature: `granted until 2027-06-30`; undefined for another value. */
 function describeFeature({ granted, until }: Fields): string | undefined {
   if (typeof granted !== "boolean") return undefined;
-  const end = typeof until === "string" ? ` until ${until.replace(/T23:59:59Z$/, "")}` : "";
+  const end = typeof until === "string" ? ` until ${describeEnd(until)}` : "";
   return `${granted ? "granted" : "withdrawn"}${end}`;
 }

@@ -43,6 +43,11 @@ export const END = {
   parse: parseEnd,
 } as const satisfies Rule<Date>;
 
+/** Says an end for people: the day alone if it is the last second of it. `until` is what {@linkcode toTimestamp} returns. */
+export function describeEnd(until: string): string {
+  return until.replace(/T23:59:59Z$/, "");
+}
+
 /** The rule for a day, UTC, which stays a text. */
 export const DAY: Rule<string> = {
   expects: "a day such as 2026-11-20",

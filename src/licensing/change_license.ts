@@ -41,7 +41,10 @@ interface ChangedLicense {
 
 interface Options extends RestrictedBy {
   readonly change: LicenseChange;
-  /** The expiry, the end of updates and those of granted features may become earlier. By default that is refused: nobody shortens a license by mistake. */
+  /**
+   * The expiry, the end of updates and those of granted features may become earlier. By default that is refused: nobody
+   * shortens a license by mistake.
+   */
   readonly shorten?: boolean | undefined;
   /** The values that were shown before the change: it is refused if the license has other values by now. */
   readonly seen?: LicenseValues | undefined;
@@ -67,9 +70,9 @@ type StoredValues = Omit<LicenseValues, "expiresAt" | "updatesUntil"> & {
 /**
  * Changes tier, monthly limit, machine limit, seat minutes, expiry, end of updates, features, values and external id of a
  * license, for all its keys: one change with one row in the audit log. Every process applies the change within a second.
- * Refuses an expiry in the past, more features or values than a license can have, an end that is earlier than the present one unless `shorten` is true, values that changed since they were `seen`,
- * an external id that another license has, seat minutes without a machine limit, and a revoked key. If all keys of a
- * license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
+ * Refuses an expiry in the past, more features or values than a license can have, an end that is earlier than the present
+ * one unless `shorten` is true, values that changed since they were `seen`, an external id that another license has, seat
+ * minutes without a machine limit, and a revoked key. If all keys of a license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
  * the new tier, and all keys.
  */
 export async function changeLicense(

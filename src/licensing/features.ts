@@ -6,7 +6,7 @@
  */
 import * as v from "valibot";
 import { fieldsOf } from "../base/answer_fields.ts";
-import { END, toDay, toTimestamp } from "../base/calendar.ts";
+import { describeEnd, END, toTimestamp } from "../base/calendar.ts";
 import { condition } from "../base/condition.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { booleanField, inJsonSchema, type ParsingRule, parsedField, type Rule } from "../base/rule.ts";
@@ -157,13 +157,8 @@ export function hasCustomModels(sql: Sql, now: Date): Fragment {
 /** Says in words what a license has of a feature beside its tier. */
 export function describeFeature(own: OwnFeature | undefined): string {
   if (own === undefined) return "as the tier has it";
-  const end = own.until === undefined ? "" : ` until ${describeUntil(own.until)}`;
+  const end = own.until === undefined ? "" : ` until ${describeEnd(own.until)}`;
   return `${own.granted ? "granted" : "withdrawn"}${end}`;
-}
-
-/** Says an end: its day if it is the last second of it. */
-function describeUntil(until: string): string {
-  return until.endsWith("T23:59:59Z") ? toDay(new Date(until)) : until;
 }
 
 /**
@@ -174,7 +169,7 @@ export function renderOwnFeatures(own: OwnFeatures): string {
   return Object.entries(own)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([name, { granted, until }]) => {
-      const end = until === undefined ? "" : ` until ${describeUntil(until)}`;
+      const end = until === undefined ? "" : ` until ${describeEnd(until)}`;
       return `${granted ? "" : "no "}${name}${end}`;
     })
     .join(", ");

@@ -144,8 +144,9 @@ export function licenseCtes(
 /**
  * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
  * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `max_machines`, `seat_minutes`,
- * `expires_at`, `updates_until`, `own_features`, `own_entitlements` and `external_id`. A known e-mail keeps its account unchanged. For a new e-mail, the first of its lines
- * gives name and organization. A line whose account is being erased has no license.
+ * `expires_at`, `updates_until`, `own_features`, `own_entitlements` and `external_id`. A known e-mail keeps its account
+ * unchanged. For a new e-mail, the first of its lines gives name and organization. A line whose account is being erased has
+ * no license.
  */
 export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
   return sql`

@@ -70,8 +70,7 @@ const changeValues: Action<Shown> = action({
       v.nonEmpty(`must be ${ENTITLEMENT_CHANGES.expects}`),
       parsedField(ENTITLEMENT_CHANGES),
     ),
-    /** The values that the page of the change showed; undefined before it. */
-    // Empty for a tier without values.
+    /** The values that the page of the change showed, empty for a tier without values; undefined before that page. */
     seen: v.optional(
       v.pipe(
         v.union([v.literal(""), parsedField(OWN_ENTITLEMENTS)]),

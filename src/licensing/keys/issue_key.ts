@@ -48,10 +48,10 @@ interface Options {
 }
 
 /**
- * Issues a key: creates a license with the requested tier, limits, expiry, features and values, and its first key, under the account
- * with the e-mail address or under a new account. Refuses an expiry that has passed, seat minutes without a machine
- * limit, a feature that has ended, a name or organization that differs from those of an existing account, an erased account, and an external id
- * that another license has. With a restriction, also refuses another tier or mode, a limit or an expiry beyond the
+ * Issues a key: creates a license with the requested tier, limits, expiry, features and values, and its first key, under the
+ * account with the e-mail address or under a new account. Refuses an expiry that has passed, seat minutes without a machine
+ * limit, a feature that has ended, a name or organization that differs from those of an existing account, an erased
+ * account, and an external id that another license has. With a restriction, also refuses another tier or mode, a limit or an expiry beyond the
  * tier's defaults, and an existing account, unless the restriction says that the key may join it.
  *
  * @example
