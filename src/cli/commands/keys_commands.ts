@@ -1,4 +1,4 @@
-/** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
+/** `claviger keys …`: issue, import, list, show, find and revoke. Two files beside it have the commands that change a key and its license. */
 import { END, monthOf, toDay, toTimestamp } from "../../base/calendar.ts";
 import { parseId, toId } from "../../base/ids.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
