@@ -14,6 +14,7 @@ const WORDS = {
   "license.limit": "changed the monthly limit of the key",
   "license.machines": "changed the machines of the key",
   "license.renew": "renewed the license of the key",
+  "license.offline": "changed the offline days of the key",
   "license.updates": "changed the end of updates of the key",
   "license.features": "changed the features of the key",
   "license.values": "changed the values of the key",

@@ -125,10 +125,13 @@ function createCsvParser(names: readonly string[], brand: Brand): LineParser {
   };
 }
 
-function toValue(name: string, cell: string): string | number {
-  return /^(monthly_limit|max_machines|seat_minutes|used)$/.test(name) && /^\d+$/.test(cell)
-    ? Number(cell)
-    : cell;
+/** CSV has texts alone: the values of these columns are numbers, or true and false. */
+const NUMBERS = /^(monthly_limit|max_machines|seat_minutes|self_releases|max_offline_days|term_days|used)$/;
+const BOOLEANS = /^(starts_on_first_use|shows_machines)$/;
+
+function toValue(name: string, cell: string): string | number | boolean {
+  if (NUMBERS.test(name) && /^\d+$/.test(cell)) return Number(cell);
+  return BOOLEANS.test(name) && /^(true|false)$/.test(cell) ? cell === "true" : cell;
 }
 
 async function* readFile(path: string): AsyncGenerator<Uint8Array> {

@@ -3,6 +3,14 @@ import { toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { ERASED, isLiving } from "./_erased_email.ts";
+import {
+  ALLOWANCES,
+  allowanceColumns,
+  allowancePairs,
+  allowanceValues,
+  newAllowances,
+  setAllowances,
+} from "./allowances.ts";
 import { ENTITLEMENTS_BOUNDED, refuseTooManyEntitlements } from "./entitlements.ts";
 import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId } from "./external_id.ts";
 import {
@@ -62,14 +70,14 @@ interface Row extends Pick<ChangedLicense, "licenseUuid" | "isChanged"> {
 }
 
 /** The values of a license as JSON, which has no dates. Features and values are JSON anyhow. */
-type StoredValues = Omit<LicenseValues, "expiresAt" | "updatesUntil"> & {
+type StoredValues = Omit<LicenseValues, "expiresAt" | Ends> & {
   readonly expiresAt: string;
-  readonly updatesUntil: string | null;
-};
+} & Readonly<Record<Ends, string | null>>;
+
+type Ends = "updatesUntil" | "latestStart" | "startedAt";
 
 /**
- * Changes tier, monthly limit, machine limit, seat minutes, expiry, end of updates, features, values and external id of a
- * license, for all its keys: one change with one row in the audit log. Every process applies the change within a second.
+ * Changes tier, monthly limit, allowances, expiry, end of updates, features, values and external id of a license, for all its keys: one change with one row in the audit log. Every process applies the change within a second.
  * Refuses an expiry in the past, more features or values than a license can have, an end that is earlier than the present
  * one unless `shorten` is true, values that changed since they were `seen`, an external id that another license has, seat
  * minutes without a machine limit, and a revoked key. If all keys of a license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
@@ -119,11 +127,14 @@ export async function changeLicense(
   return refuseShorter(what, before, after) ?? { licenseUuid, isChanged, before, after };
 }
 
-function toValues({ expiresAt, updatesUntil, ...values }: StoredValues): LicenseValues {
+function toValues({ expiresAt, ...values }: StoredValues): LicenseValues {
+  const toDate = (text: string | null) => (text === null ? null : new Date(text));
   return {
     ...values,
     expiresAt: new Date(expiresAt),
-    updatesUntil: updatesUntil === null ? null : new Date(updatesUntil),
+    updatesUntil: toDate(values.updatesUntil),
+    latestStart: toDate(values.latestStart),
+    startedAt: toDate(values.startedAt),
   };
 }
 
@@ -137,7 +148,8 @@ function describeChange(change: LicenseChange): { readonly action: AuditAction; 
   if (only === "ownFeatures") return { action: "license.features", what: "change features" };
   if (only === "ownEntitlements") return { action: "license.values", what: "change values" };
   if (only === "updatesUntil") return { action: "license.updates", what: "change updates" };
-  if (fields.every((field) => field === "maxMachines" || field === "seatMinutes"))
+  if (only === "maxOfflineDays") return { action: "license.offline", what: "change offline days" };
+  if (fields.every((field) => (ALLOWANCES as readonly string[]).includes(field)))
     return { action: "license.machines", what: "change machines" };
   return { action: "license.change", what: "change license" };
 }
@@ -155,9 +167,8 @@ function changeStatement(
     action,
   }: Options & { readonly action: AuditAction },
 ) {
-  const { tier = null, monthlyLimit, maxMachines, expiresAt = null, updatesUntil, externalId } = change;
+  const { tier = null, monthlyLimit, expiresAt = null, updatesUntil, externalId } = change;
   const { ownFeatures = {}, ownEntitlements = {} } = change;
-  const { seatMinutes = maxMachines === null ? null : undefined } = change;
   const isForRevoked = Object.entries(change).every(
     ([field, to]) => field === "externalId" || to === undefined,
   );
@@ -170,11 +181,11 @@ function changeStatement(
              coalesce(${tier}::text, tier) as new_tier,
              case when ${monthlyLimit !== undefined}::boolean then ${monthlyLimit ?? null}::bigint
                   else monthly_limit end as new_limit,
-             case when ${maxMachines !== undefined}::boolean then ${maxMachines ?? null}::integer
-                  else max_machines end as new_machines,
-             case when ${seatMinutes !== undefined}::boolean then ${seatMinutes ?? null}::integer
-                  else seat_minutes end as new_minutes,
+             ${newAllowances(sql, change)},
              coalesce(${expiresAt}::timestamptz, expires_at) as new_expires_at,
+             -- An expiry that is given before the first use takes the place of the term.
+             case when started_at is not null or ${expiresAt === null}::boolean then term_days end as new_term_days,
+             case when started_at is not null or ${expiresAt === null}::boolean then latest_start end as new_latest_start,
              case when ${updatesUntil !== undefined}::boolean then ${updatesUntil ?? null}::timestamptz
                   else updates_until end as new_updates_until,
              -- A name with null is removed.
@@ -199,7 +210,10 @@ function changeStatement(
                    and new_updates_until is not distinct from updates_until
                    -- Machines that are not counted are no privilege of a tier: every license begins without a limit.
                    and (max_machines is null
-                        or coalesce(new_machines <= max_machines, false) and new_minutes is not distinct from seat_minutes))
+                        or coalesce(new_max_machines <= max_machines, false)
+                           and new_seat_minutes is not distinct from seat_minutes)
+                   and (new_self_releases, new_shows_machines, new_max_offline_days)
+                       is not distinct from (self_releases, shows_machines, max_offline_days))
                as is_within,
              key_id is not null or ${isForRevoked}::boolean as is_open,
              ${isForRevoked}::boolean or ${isLiving(sql, sql`account_id`)} as is_living,
@@ -208,17 +222,17 @@ function changeStatement(
                    and coalesce(new_updates_until, 'infinity') >= coalesce(updates_until, 'infinity')
                    and not ${hasShorterFeature(sql)}) as is_no_shorter,
              ${seen === undefined ? sql`true` : isAsSeen(sql, seen)} as is_as_seen,
-             (new_tier, new_limit, new_machines, new_minutes, new_expires_at, new_updates_until, new_features,
-              new_entitlements, new_external_id)
+             (new_tier, new_limit, ${allowanceColumns(sql, "new_")}, new_expires_at, new_term_days, new_updates_until,
+              new_features, new_entitlements, new_external_id)
                is not distinct from
-             (tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until, own_features,
-              own_entitlements, external_id) as is_same
+             (tier, monthly_limit, ${allowanceColumns(sql)}, expires_at, term_days, updates_until,
+              own_features, own_entitlements, external_id) as is_same
         from old
     ),
     changed as (
       update licenses l
-         set tier = new_tier, monthly_limit = new_limit, max_machines = new_machines, seat_minutes = new_minutes,
-             expires_at = new_expires_at, updates_until = new_updates_until, own_features = new_features,
+         set tier = new_tier, monthly_limit = new_limit, ${setAllowances(sql)}, expires_at = new_expires_at,
+             term_days = new_term_days, latest_start = new_latest_start, updates_until = new_updates_until, own_features = new_features,
              own_entitlements = new_entitlements, external_id = new_external_id
         from judged old
        where l.id = old.id and is_allowed and is_within and is_open and is_living and is_no_shorter and is_as_seen
@@ -244,19 +258,18 @@ function isAsSeen(
   {
     tier,
     monthlyLimit,
-    maxMachines,
-    seatMinutes,
     expiresAt,
     updatesUntil,
     ownFeatures,
     ownEntitlements,
     tierEntitlements,
+    ...allowances
   }: LicenseValues,
 ): Fragment {
   return sql`
-    (tier, coalesce(monthly_limit, ${tierLimit(sql, sql`tier`)}), max_machines, seat_minutes,
+    (tier, coalesce(monthly_limit, ${tierLimit(sql, sql`tier`)}), ${allowanceColumns(sql)},
       date_trunc('second', expires_at), date_trunc('second', updates_until), own_features, own_entitlements)
-    is not distinct from (${tier}, ${monthlyLimit}::bigint, ${maxMachines}::integer, ${seatMinutes}::integer,
+    is not distinct from (${tier}, ${monthlyLimit}::bigint, ${allowanceValues(sql, allowances)},
       date_trunc('second', ${expiresAt}::timestamptz), date_trunc('second', ${updatesUntil}::timestamptz),
       ${JSON.stringify(ownFeatures)}::text::jsonb, ${JSON.stringify(ownEntitlements)}::text::jsonb)
     and (${tierEntitlements === undefined}::boolean
@@ -290,9 +303,11 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
   return sql`
     jsonb_build_object('tier', ${tier},
       'monthlyLimit', coalesce(${isNew ? sql`new_limit` : sql`monthly_limit`}, ${tierLimit(sql, sql`${tier}`)}),
-      'maxMachines', ${isNew ? sql`new_machines` : sql`max_machines`},
-      'seatMinutes', ${isNew ? sql`new_minutes` : sql`seat_minutes`},
+      ${allowancePairs(sql, prefix)},
       'expiresAt', ${isNew ? sql`new_expires_at` : sql`expires_at`},
+      'termDays', ${isNew ? sql`new_term_days` : sql`term_days`},
+      'latestStart', ${isNew ? sql`new_latest_start` : sql`latest_start`},
+      'startedAt', started_at,
       'updatesUntil', ${isNew ? sql`new_updates_until` : sql`updates_until`},
       'ownFeatures', ${isNew ? sql`new_features` : sql`own_features`},
       'ownEntitlements', ${isNew ? sql`new_entitlements` : sql`own_entitlements`},
@@ -306,8 +321,8 @@ function valuesOf(sql: Sql, prefix: "" | "new_"): Fragment {
  */
 function selectLicense(sql: Sql, name: LicenseName): Fragment {
   const columns = sql`
-    l.id, l.account_id, l.tier, l.monthly_limit, l.max_machines, l.seat_minutes, l.expires_at, l.updates_until,
-    l.own_features, l.own_entitlements, l.external_id, k.id as key_id`;
+    l.id, l.account_id, l.tier, l.monthly_limit, ${allowanceColumns(sql, "l.")}, l.expires_at, l.term_days, l.latest_start,
+    l.started_at, l.updates_until, l.own_features, l.own_entitlements, l.external_id, k.id as key_id`;
   if ("keyUuid" in name) {
     return sql`
       select ${columns} from keys k join licenses l on l.id = k.license_id

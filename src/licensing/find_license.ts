@@ -1,18 +1,19 @@
 import { monthOf } from "../base/calendar.ts";
 import { toId } from "../base/ids.ts";
 import type { Database } from "../database/mod.ts";
+import { type Allowances, selectAllowances } from "./allowances.ts";
 import type { Entitled } from "./entitlements.ts";
 import { type Featured, featuresAt } from "./features.ts";
 import { keyEnd, type ListedState, listedState } from "./key_states.ts";
 import type { KeyMode } from "./modes.ts";
-import type { Places } from "./places.ts";
 import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
+import { selectTerm, type Term } from "./terms.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 import type { Updates } from "./updates.ts";
 
 export type LicenseSummary = NonNullable<Awaited<ReturnType<typeof findLicense>>>;
 
-interface Row extends Places, Updates, Featured, Entitled {
+interface Row extends Allowances, Term, Updates, Featured, Entitled {
   readonly accountUuid: string;
   readonly email: string;
   readonly externalId: string | null;
@@ -42,9 +43,8 @@ export async function findLicense(
   const [row] = await database.read<Row>(
     (sql) => sql`
       select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,
-             l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
-             l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
-             l.expires_at as "expiresAt", l.updates_until as "updatesUntil", l.created_at as "createdAt",
+             l.monthly_limit as "monthlyLimit", ${selectAllowances(sql)}, ${selectTerm(sql)},
+             coalesce(u.used, 0) as used, l.expires_at as "expiresAt", l.updates_until as "updatesUntil", l.created_at as "createdAt",
              l.own_features as "ownFeatures", l.own_entitlements as "ownEntitlements",
              t.entitlements as "tierEntitlements",
              (select coalesce(json_agg(newest), '[]')

@@ -3,9 +3,19 @@
  * before the change, and every door afterwards.
  */
 import { isDeepStrictEqual } from "node:util";
+import { renderFields } from "../base/answer_fields.ts";
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../base/calendar.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { renderCount } from "../base/render_count.ts";
+import {
+  type Allowances,
+  changedAllowances,
+  describeOfflineDays,
+  describeSelfReleases,
+  describeShowsMachines,
+  type RequestedAllowances,
+  renderAllowances,
+} from "./allowances.ts";
 import {
   areTooMany,
   describeEntitlement,
@@ -21,12 +31,16 @@ import {
   type OwnFeatures,
   refuseTooManyFeatures,
 } from "./features.ts";
-import { describePlaces, type Places, type RequestedPlaces, renderPlaces } from "./places.ts";
+import { describePlaces } from "./places.ts";
+import { changedTerm, describeTerm, TERM_FIELDS, type Term } from "./terms.ts";
 import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
 import { describeUpdates, type Updates } from "./updates.ts";
 
-/** The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too. */
-export interface LicenseChange extends RequestedPlaces {
+/**
+ * The new values of a license. What is undefined stays, but a machine limit of null removes the seat minutes, too, and an
+ * expiry takes the place of a term that has not begun.
+ */
+export interface LicenseChange extends RequestedAllowances {
   readonly tier?: Tier | undefined;
   /** Null: the tier's own limit. */
   readonly monthlyLimit?: number | null | undefined;
@@ -42,7 +56,7 @@ export interface LicenseChange extends RequestedPlaces {
 }
 
 /** The values of a license that a change shows. */
-export interface LicenseValues extends Places, Updates {
+export interface LicenseValues extends Allowances, Term, Updates {
   readonly tier: Tier;
   /** The limit that counts, the license's own or the tier's; null: unlimited. */
   readonly monthlyLimit: number | null;
@@ -68,27 +82,17 @@ export interface Effect {
 /** Returns the values that the license gets; `hasOwnLimit` tells whether its limit is its own and not the tier's. */
 export function changedValues(
   { hasOwnLimit, ...values }: LicenseValues & { readonly hasOwnLimit: boolean },
-  {
-    tier = values.tier,
-    monthlyLimit,
-    maxMachines,
-    seatMinutes,
-    expiresAt = values.expiresAt,
-    updatesUntil = values.updatesUntil,
-    ownFeatures = {},
-    ownEntitlements = {},
-  }: LicenseChange,
+  change: LicenseChange,
 ): LicenseValues {
+  const { tier = values.tier, monthlyLimit, expiresAt, updatesUntil = values.updatesUntil } = change;
+  const { ownFeatures = {}, ownEntitlements = {} } = change;
   const ownLimit = monthlyLimit === undefined ? (hasOwnLimit ? values.monthlyLimit : null) : monthlyLimit;
-  const places = {
-    maxMachines: maxMachines === undefined ? values.maxMachines : maxMachines,
-    seatMinutes: maxMachines === null ? null : seatMinutes === undefined ? values.seatMinutes : seatMinutes,
-  };
   return {
     tier,
     monthlyLimit: ownLimit ?? monthlyLimitOf(tier),
-    ...places,
-    expiresAt,
+    ...changedAllowances(values, change),
+    expiresAt: expiresAt ?? values.expiresAt,
+    ...changedTerm(values, expiresAt),
     updatesUntil,
     ownFeatures: merge(values.ownFeatures, ownFeatures),
     ownEntitlements: merge(values.ownEntitlements, ownEntitlements),
@@ -133,6 +137,23 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
           : undefined,
     },
     {
+      what: "releases by clients",
+      from: describeSelfReleases(before),
+      to: describeSelfReleases(after),
+    },
+    {
+      what: "names of machines for clients",
+      from: describeShowsMachines(before),
+      to: describeShowsMachines(after),
+    },
+    {
+      what: "offline days",
+      from: describeOfflineDays(before),
+      to: describeOfflineDays(after),
+      loss: losesOfflineDays(before, after) ? "fewer offline days" : undefined,
+    },
+    { what: "term", from: describeTerm(before), to: describeTerm(after) },
+    {
       what: "expiry",
       from: endsOn === endsAt ? toTimestamp(before.expiresAt) : (endsOn ?? ""),
       to: endsOn === endsAt ? toTimestamp(after.expiresAt) : (endsAt ?? ""),
@@ -153,6 +174,11 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Tells whether a license gets fewer days of its own than before; how many its tier gives is not known here. */
+function losesOfflineDays({ maxOfflineDays: was }: Allowances, { maxOfflineDays: is }: Allowances): boolean {
+  return is === 0 ? was !== 0 : is !== null && was !== null && is < was;
 }
 
 /** What decides the values of a license, as far as it is known. */
@@ -248,11 +274,12 @@ export function renderBefore(before: LicenseValues, after: LicenseValues) {
       ownFeatures,
       ownEntitlements,
       externalId,
-      ...places
+      ...terms
     }) => ({
       tier,
       monthly_limit: monthlyLimit,
-      ...renderPlaces(places),
+      ...renderAllowances(terms),
+      ...renderFields(TERM_FIELDS, terms),
       expires_at: toTimestamp(expiresAt),
       updates_until: updatesUntil && toTimestamp(updatesUntil),
       own_features: ownFeatures,

@@ -2,12 +2,13 @@
 import * as v from "valibot";
 import { count, fieldsOf, identifier, oneOfThese, renderFields, timestamp } from "../base/answer_fields.ts";
 import { toTimestamp } from "../base/calendar.ts";
+import { ALLOWANCE_FIELDS } from "./allowances.ts";
 import { ENTITLEMENTS_FIELDS, type Entitled, entitlementsOf, renderEntitlements } from "./entitlements.ts";
 import { FEATURES_FIELDS, type Featured, renderOwnFeatures } from "./features.ts";
 import { type LicenseSummary, MAX_KEYS } from "./find_license.ts";
 import { LISTED_STATES } from "./key_states.ts";
 import { MODES } from "./modes.ts";
-import { PLACES_FIELDS } from "./places.ts";
+import { TERM_FIELDS } from "./terms.ts";
 import { TIERS } from "./tiers.ts";
 import { UPDATES_FIELDS } from "./updates.ts";
 
@@ -33,9 +34,10 @@ export const SHARED_FIELDS = {
     ({ monthlyLimit }) => monthlyLimit,
     "Inferences a month; null means unlimited",
   ),
-  ...PLACES_FIELDS,
+  ...ALLOWANCE_FIELDS,
   used: ofLicense(count(), ({ used }) => used, "Inferences of this month"),
   expires_at: ofLicense(timestamp(), ({ expiresAt }) => toTimestamp(expiresAt)),
+  ...TERM_FIELDS,
   ...UPDATES_FIELDS,
   ...OWN_FIELDS,
   created_at: ofLicense(timestamp(), ({ createdAt }) => toTimestamp(createdAt)),

@@ -3,9 +3,10 @@ import { newUuid } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Rule, wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
+import { allowanceColumns, allowanceValues, type RequestedAllowances, withAllowances } from "./allowances.ts";
 import { changedTexts, type Entitlements, withEntitlements } from "./entitlements.ts";
 import { type OwnFeatures, withFeatures } from "./features.ts";
-import { type RequestedPlaces, withPlaces } from "./places.ts";
+import { type NewTerm, withTerm } from "./terms.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 import { withUpdates } from "./updates.ts";
 
@@ -74,7 +75,7 @@ export function latestRestrictedExpiry(now: Date): Date {
   return endOfDay(oneYearAfter(now));
 }
 
-export interface LicenseRequest extends RequestedPlaces {
+export interface LicenseRequest extends RequestedAllowances {
   /** As `parseEmail` returns it. */
   readonly email: string;
   /** For a new account the e-mail by default. */
@@ -83,7 +84,10 @@ export interface LicenseRequest extends RequestedPlaces {
   readonly tier: Tier;
   /** Inferences a month; the tier's limit by default. */
   readonly monthlyLimit?: number | undefined;
+  /** As `planEnd` returns it, with the term. */
   readonly expiresAt: Date;
+  /** Undefined for a license whose end is known. */
+  readonly term?: NewTerm | undefined;
   /** By default every version of a model is for the license. */
   readonly updatesUntil?: Date | undefined;
   /** By default as the tier has them. */
@@ -127,24 +131,24 @@ export function licenseCtes(
       returning id, email, name, organization
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
-                            own_features, own_entitlements, external_id, created_at)
+      insert into licenses (id, account_id, tier, monthly_limit, ${allowanceColumns(sql)}, expires_at, term_days, latest_start,
+                            updates_until, own_features, own_entitlements, external_id, created_at)
       select ${newUuid()}::uuid, account.id, ${request.tier}, ${request.monthlyLimit ?? null}::bigint,
-             ${request.maxMachines ?? null}::integer, ${request.seatMinutes ?? null}::integer,
-             ${request.expiresAt}::timestamptz, ${request.updatesUntil ?? null}::timestamptz,
+             ${allowanceValues(sql, request)}, ${request.expiresAt}::timestamptz,
+             ${request.term?.termDays ?? null}::integer, ${request.term?.latestStart ?? null}::timestamptz,
+             ${request.updatesUntil ?? null}::timestamptz,
              ${JSON.stringify(request.ownFeatures ?? {})}::text::jsonb,
              ${JSON.stringify(request.ownEntitlements ?? {})}::text::jsonb,
              ${request.externalId ?? null}::text, ${request.now}::timestamptz
         from account
-      returning id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
-                own_features, own_entitlements, external_id
+      returning licenses.*
     )`;
 }
 
 /**
  * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
- * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `max_machines`, `seat_minutes`,
- * `expires_at`, `updates_until`, `own_features`, `own_entitlements` and `external_id`. A known e-mail keeps its account
+ * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, the allowances,
+ * `expires_at`, `term_days`, `latest_start`, `updates_until`, `own_features`, `own_entitlements` and `external_id`. A known e-mail keeps its account
  * unchanged. For a new e-mail, the first of its lines gives name and organization. A line whose account is being erased has
  * no license.
  */
@@ -158,10 +162,10 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
       returning id, email
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
-                            own_features, own_entitlements, external_id, created_at)
-      select line.license_id, account.id, tier, monthly_limit, max_machines, seat_minutes, expires_at, updates_until,
-             own_features, own_entitlements, external_id, ${now}::timestamptz
+      insert into licenses (id, account_id, tier, monthly_limit, ${allowanceColumns(sql)}, expires_at, term_days, latest_start,
+                            updates_until, own_features, own_entitlements, external_id, created_at)
+      select line.license_id, account.id, tier, monthly_limit, ${allowanceColumns(sql)}, expires_at, term_days, latest_start,
+             updates_until, own_features, own_entitlements, external_id, ${now}::timestamptz
         from line join account using (email)
       returning id, account_id
     )`;
@@ -170,7 +174,7 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
 /** Returns SQL that adds what a row of `licenses` has besides tier, limit and expiry to a `jsonb` of the audit log. */
 export function withTerms(sql: Sql, row: Fragment): Fragment {
   return sql`
-    ${withPlaces(sql, row)} ${withUpdates(sql, row)} ${withFeatures(sql, row)} ${withEntitlements(sql, row)}`;
+    ${withAllowances(sql, row)} ${withTerm(sql, row)} ${withUpdates(sql, row)} ${withFeatures(sql, row)} ${withEntitlements(sql, row)}`;
 }
 
 /**

@@ -16,6 +16,25 @@ export {
   type ListPart,
   listAccounts,
 } from "./accounts.ts";
+export {
+  ALLOWANCE_FIELDS,
+  ALLOWANCES,
+  type Allowances,
+  allowancesGiven,
+  allowancesOf,
+  allowancesOfBody,
+  allowanceTypes,
+  describeOfflineDays,
+  describeSelfReleases,
+  describeShowsMachines,
+  MAX_OFFLINE_DAYS,
+  parseAllowances,
+  type RequestedAllowances,
+  renderAllowances,
+  SELF_RELEASES,
+  selectAllowances,
+  YES_OR_NO,
+} from "./allowances.ts";
 export { type Brand, createBrand } from "./brand.ts";
 export { changeLicense, type LicenseName } from "./change_license.ts";
 export {
@@ -102,10 +121,8 @@ export {
   lacksPlaces,
   MAX_MACHINES,
   NEEDS_BOTH,
-  PLACES_FIELDS,
   type Places,
   refuseSeatsWithoutPlaces,
-  renderPlaces,
   SEAT_MINUTES,
 } from "./places.ts";
 export {
@@ -137,6 +154,20 @@ export {
   TOO_WIDE,
   toSearched,
 } from "./search_accounts.ts";
+export {
+  changedTerm,
+  describeTerm,
+  endOfNew,
+  findWrongEnd,
+  isUnstarted,
+  planEnd,
+  type RequestedEnd,
+  selectTerm,
+  TERM_DAYS,
+  TERM_FIELDS,
+  type Term,
+  termOf,
+} from "./terms.ts";
 export { ACCOUNT, ACCOUNT_CONDITION, TEXT_RULES } from "./text_rules.ts";
 export {
   type ChangedTier,

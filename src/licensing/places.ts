@@ -1,11 +1,8 @@
 /** The places of a license: on how many machines it may run at one moment, node-locked or floating. */
 
-import * as v from "valibot";
-import { fieldsOf, renderFields } from "../base/answer_fields.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { counted, renderCount } from "../base/render_count.ts";
-import { numberField, wholeNumber } from "../base/rule.ts";
-import type { Fragment, Sql } from "../database/mod.ts";
+import { wholeNumber } from "../base/rule.ts";
 
 /** The rule for the machine limit of a license. */
 export const MAX_MACHINES = wholeNumber(1, 1_000_000);
@@ -37,38 +34,9 @@ export function refuseSeatsWithoutPlaces(what: string): Refusal {
   return refuse("INVALID_REQUEST", `Cannot ${what}: ${NEEDS_BOTH}`, { fields });
 }
 
-const field = fieldsOf<Places>();
-
-/**
- * The places of a license, for every answer to operators that has the monthly limit of the license. Requests are checked by
- * the same schemas.
- */
-export const PLACES_FIELDS = {
-  max_machines: field(
-    v.nullable(numberField(MAX_MACHINES)),
-    ({ maxMachines }) => maxMachines,
-    "The most machines of the license; null: they are not counted",
-  ),
-  seat_minutes: field(
-    v.nullable(numberField(SEAT_MINUTES)),
-    ({ seatMinutes }) => seatMinutes,
-    "Minutes of a seat after its last heartbeat; null: node-locked",
-  ),
-} as const;
-
-/** Renders the places of a license as JSON. */
-export function renderPlaces(places: Places) {
-  return renderFields(PLACES_FIELDS, places);
-}
-
 /** Describes the places of a license for people, such as `30 floating seats of 15 minutes`. */
 export function describePlaces({ maxMachines, seatMinutes }: Places): string {
   if (maxMachines === null) return "not counted";
   if (seatMinutes === null) return counted(maxMachines, "node-locked machine");
   return `${counted(maxMachines, "floating seat")} of ${renderCount(seatMinutes)} minutes`;
-}
-
-/** Returns SQL that adds the places of a license to a `jsonb` of the audit log, if its machines are counted. */
-export function withPlaces(sql: Sql, row: Fragment): Fragment {
-  return sql`|| jsonb_strip_nulls(jsonb_build_object('max_machines', ${row}.max_machines, 'seat_minutes', ${row}.seat_minutes))`;
 }

@@ -42,7 +42,7 @@ export async function findRenewable(
 
 /**
  * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each
- * license. A license that has expired gets a year from now. Licenses that never expire, and licenses whose keys are all
+ * license. A license that has expired gets a year from now. Licenses that never expire, those that start on their first use, and licenses whose keys are all
  * revoked, stay as they are. A license that got a later expiry in the last 24 hours stays as it is, too: a client
  * repeats a request if the answer was lost, and this must not add a second year. Returns the changed licenses, oldest first.
  *
@@ -99,7 +99,7 @@ export function renderRenewal(accountUuid: string, renewed: readonly RenewedLice
 }
 
 /**
- * Selects the licenses that expire, have a key and were not renewed lately, with the newest key: its history then has
+ * Selects the licenses that expire, do not wait for their first use, have a key and were not renewed lately, with the newest key: its history then has
  * the change.
  */
 function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
@@ -109,6 +109,7 @@ function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
            cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
                                 order by id desc limit 1) k
      where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz
+       and (l.term_days is null or l.started_at is not null)
        and ${isLiving(sql, sql`l.account_id`)}
        -- An expired license was not renewed by a request whose answer was lost: that would have added a year. An earlier
        -- expiry is a correction, which the log has under the same action.

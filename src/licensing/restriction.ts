@@ -97,16 +97,27 @@ export async function refuseAccount(
 export function refuseBeyondDefaults(what: string): Refusal {
   return refuse(
     "NOT_ALLOWED",
-    `Cannot ${what}: a restricted token may not give a monthly limit above the tier's own, an expiry later than in a year, another end of updates, features or values beside the tier, or more machines or other seats than the license has`,
+    `Cannot ${what}: a restricted token may not give a monthly limit above the tier's own, an expiry later than in a year, another end of updates, features or values beside the tier, releases by clients, names of machines or offline days of the license's own, or more machines or other seats than the license has`,
   );
 }
+
+/** What a restricted actor never gives. */
+const PRIVILEGES = ["selfReleases", "showsMachines", "maxOfflineDays"] as const;
+type Privilege = (typeof PRIVILEGES)[number];
 
 /** Refuses a new key that the restriction does not allow; undefined if it allows the key. */
 export function refuseNewKey(
   restriction: Restriction,
   request: Pick<
     LicenseRequest,
-    "tier" | "monthlyLimit" | "expiresAt" | "updatesUntil" | "ownFeatures" | "ownEntitlements" | "now"
+    | "tier"
+    | "monthlyLimit"
+    | "expiresAt"
+    | "updatesUntil"
+    | "ownFeatures"
+    | "ownEntitlements"
+    | "now"
+    | Privilege
   > & {
     readonly mode: KeyMode;
   },
@@ -114,7 +125,9 @@ export function refuseNewKey(
   if (!isRestricted(restriction)) return undefined;
   if (!allowsKey(restriction, request)) return refuseRestricted("issue key");
   const { monthlyLimit = 0, expiresAt, updatesUntil, ownFeatures = {}, ownEntitlements = {}, now } = request;
-  const hasOwn = Object.keys(ownFeatures).length + Object.keys(ownEntitlements).length > 0;
+  const hasOwn =
+    Object.keys(ownFeatures).length + Object.keys(ownEntitlements).length > 0 ||
+    PRIVILEGES.some((name) => (request[name] ?? null) !== null);
   const isWithin = monthlyLimit <= (monthlyLimitOf(request.tier) ?? Number.POSITIVE_INFINITY);
   return isWithin && !hasOwn && updatesUntil === undefined && expiresAt <= latestRestrictedExpiry(now)
     ? undefined

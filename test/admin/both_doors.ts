@@ -47,6 +47,8 @@ const fields = {
   "monthly-limit": 9,
   "max-machines": 30,
   "seat-minutes": 15,
+  "self-releases": 4,
+  "max-offline-days": 14,
   "expires-at": "2099-01-01",
   "updates-until": "2098-01-01",
 };
@@ -69,7 +71,7 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
         ],
       ],
       request: ({ email }) => {
-        const named = Object.entries(fields).map(([name, value]) => [name.replace("-", "_"), value]);
+        const named = Object.entries(fields).map(([name, value]) => [name.replaceAll("-", "_"), value]);
         const body = {
           email,
           tier: "free",
@@ -96,6 +98,11 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
     "machines that are not counted",
     onLicense(["machines", "--max-machines", "none"], { max_machines: null }),
   ],
+  ["releases by clients", onLicense(["machines", "--self-releases", "0"], { self_releases: 0 })],
+  ["names for clients", onLicense(["machines", "--shows-machines", "yes"], { shows_machines: true })],
+  ["the usual names", onLicense(["machines", "--shows-machines", "none"], { shows_machines: null })],
+  ["no offline days", onLicense(["offline", "0"], { max_offline_days: 0 })],
+  ["the tier's offline days", onLicense(["offline", "none"], { max_offline_days: null })],
   [
     "renewal of the account",
     {
@@ -161,6 +168,23 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
   ["revoke", onKey("revoke")],
   ["replace", { ...onKey("replace"), isNew: true }],
   ["revocation of the replacement", onKey("revoke")],
+  [
+    "issue a license that starts on its first use",
+    {
+      command: ({ email }) => [
+        ...["keys", "issue", "--email", email, "--tier", "free", "--starts-on-first-use"],
+        ...["--term-days", "30", "--latest-start", "2098-01-01"],
+      ],
+      request: ({ email }) => [
+        "POST",
+        "/keys",
+        { email, tier: "free", starts_on_first_use: true, term_days: 30, latest_start: "2098-01-01" },
+      ],
+      isNew: true,
+    },
+  ],
+  ["an expiry in place of the term", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
+  ["revocation of the key with a term", onKey("revoke")],
   [
     "issue with the defaults",
     {

@@ -220,6 +220,7 @@ describe("An erased account", () => {
       "tier",
       "limit",
       "machines",
+      "offline",
       "updates",
       "features",
       "values",

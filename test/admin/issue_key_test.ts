@@ -70,6 +70,18 @@ describe("POST /admin/v1/keys", () => {
     });
   });
 
+  test("issues a license that starts on its first use, and refuses it with an expiry", async () => {
+    const term = { starts_on_first_use: true, term_days: 30, latest_start: "2030-01-31" };
+    const refused = await issue({ ...LICENSE, ...term, expires_at: "2030-01-31" });
+    expect(refused.body).toMatchObject({ code: "INVALID_REQUEST", details: [{ field: "expires_at" }] });
+    const { status, body } = await issue({ ...LICENSE, ...term, max_offline_days: 14, shows_machines: true });
+    expect([status, body.expires_at]).toEqual([201, "2030-03-02T23:59:59Z"]);
+    expect((await admin.call("GET", `/keys/${body.id}`)).body).toMatchObject({
+      ...{ starts_on_first_use: true, term_days: 30, latest_start: "2030-01-31T23:59:59Z", started_at: null },
+      ...{ max_offline_days: 14, shows_machines: true, self_releases: null },
+    });
+  });
+
   test("sets the defaults of the command, and takes null as absent", async () => {
     const nulls = {
       name: null,

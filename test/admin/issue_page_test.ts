@@ -53,6 +53,42 @@ test("A key is issued with every field, and the page says what was issued", asyn
   expect(text).toContain("30 floating seats of 15 minutes");
 });
 
+test("A license starts on its first use, has allowances of its own, and the page says so", async () => {
+  const allowances = { max_machines: "5", self_releases: "2", shows_machines: "no", max_offline_days: "14" };
+  const { status, text } = await send({
+    ...{ email: "trial@example.org", tier: "research", mode: "live", last_day: "2028-02-29", ...allowances },
+    ...{ starts_on_first_use: "yes", term_days: "30", latest_start: "2030-01-31" },
+  });
+  expect(status).toBe(200);
+  const [apiKey = ""] = textsOf(text, "#new-key");
+  const found = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now: admin.clock.now() });
+  expect(found).toMatchObject({
+    ...{ maxMachines: 5, selfReleases: 2, showsMachines: false, maxOfflineDays: 14 },
+    ...{ termDays: 30, latestStart: new Date("2030-01-31T23:59:59Z"), startedAt: null },
+    expiresAt: new Date("2030-03-02T23:59:59Z"),
+  });
+  const facts = textsOf(text, ".facts div");
+  expect(facts).toContain("Term 30 days from its first use, from 2030-01-31 at the latest");
+  expect(facts).toContainEqual(expect.stringMatching(/^Expires at the latest 2030-03-02/));
+});
+
+test.each([
+  [{ starts_on_first_use: "yes" }, "term_days", "needs term days"],
+  [{ term_days: "30" }, "starts_on_first_use", "are only for a license that starts on its first use"],
+  [
+    { starts_on_first_use: "yes", term_days: "30", latest_start: "2020-01-31" },
+    "latest_start",
+    "in the past",
+  ],
+])("A wrong term is named, and no key is issued: %j", async (wrong, name, error) => {
+  const before = await client.countRows("keys");
+  const form = { email: "wrong-term@example.org", tier: "free", mode: "live", last_day: "2028-02-29" };
+  const { status, text } = await send({ ...form, ...wrong });
+  expect(status).toBe(400);
+  expect(textsOf(text, `#issue-${name}-error`)).toEqual([expect.stringContaining(error)]);
+  expect(await client.countRows("keys")).toBe(before);
+});
+
 test("A license gets features beside its tier and values, and the page says which", async () => {
   const own_features = "custom_models until 2030-06-30, no streaming";
   const own_entitlements = 'channels=64, name="a, b"';

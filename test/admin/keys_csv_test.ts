@@ -10,6 +10,7 @@ const MANY = 1_205;
 const HEADING =
   "id,key,user_id,email,name,organization,license_id,external_id,tier,mode,state,monthly_limit,used,expires_at," +
   "created_at,last_used_at,replaced_by,max_machines,seat_minutes,places_taken,refused_now,runs_out_on,used_percent," +
+  "self_releases,shows_machines,max_offline_days,starts_on_first_use,term_days,latest_start,started_at," +
   "updates_until,features,own_features,entitlements,own_entitlements,requests_last_hour,refused_last_hour";
 
 const admin = useAdmin();
@@ -28,6 +29,10 @@ beforeAll(async () => {
     monthlyLimit: 12,
     maxMachines: 30,
     seatMinutes: 15,
+    selfReleases: 4,
+    showsMachines: true,
+    maxOfflineDays: 14,
+    term: { termDays: 30, latestStart: new Date("2027-01-30T00:00:00Z") },
     expiresAt: new Date("2027-03-01T00:00:00Z"),
     ownFeatures: {
       batch_inference: { granted: false },
@@ -60,7 +65,7 @@ describe("GET /keys.csv", () => {
     expect(line).toContain(`,'+grace@example.org,"'=cmd|' /C calc'!A1, ""x""",'@SUM(1),lic_`);
     expect(line).toContain(",'-order 1,free,test,active,12,0,2027-03-01T00:00:00Z,");
     expect(line).toEndWith(
-      ',,,30,15,0,,,0,,custom_models,"no batch_inference, custom_models until 2027-02-28",' +
+      ',,,30,15,0,,,0,4,true,14,true,30,2027-01-30T00:00:00Z,,,custom_models,"no batch_inference, custom_models until 2027-02-28",' +
         '"channels=64, region=""eu, us""","channels=64, region=""eu, us""",0,0',
     );
     expect(text).not.toContain(hostile.apiKey.slice(-48));
@@ -111,7 +116,7 @@ describe("GET /keys.csv", () => {
     const near = (await get("?near_quota=90")).text;
     expect(emailsIn(near)).toEqual(["near@example.org"]);
     expect(near).toEndWith(
-      ',95,,"batch_inference, streaming, training, calibration, model_export",,,,0,0\r\n',
+      ',95,,,,false,,,,,"batch_inference, streaming, training, calibration, model_export",,,,0,0\r\n',
     );
     expect(emailsIn((await get("?near_quota=100")).text)).toEqual([]);
     expect(emailsIn((await get("?near_quota=80&unused_for=30")).text)).toEqual([]);

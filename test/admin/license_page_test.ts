@@ -60,7 +60,8 @@ describe("The page of a license", () => {
     const key = await admin.issue({ email: "change@license.example" });
     const path = `/licenses/${toId("lic", key.licenseUuid)}`;
     expect(textsOf((await open(path)).text, ".action > summary")).toEqual([
-      ...["Renew…", "Change tier…", "Change limit…", "Change machines…", "Change updates…"],
+      ...["Renew…", "Change tier…", "Change limit…", "Change machines…", "Change offline days…"],
+      ...["Change updates…"],
       ...["Change features…", "Change values…"],
       ...["Change external id…", "Move to another account…"],
     ]);

@@ -177,7 +177,7 @@ describe("a change by command and by the API", () => {
     expect(tables).toContain("found [key] in a log");
     expect(backup).toContain("found [key] in a log");
     expect(backup).not.toContain("idempotent_answers");
-    expect(shown).toHaveLength(11);
+    expect(shown).toHaveLength(13);
     for (const text of [tables, backup, out + err].map((each) => each.toLowerCase())) {
       for (const digits of shown.map((key) => key.slice(-48))) expect(text.includes(digits)).toBe(false);
     }

@@ -45,6 +45,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/:id/limit": async (admin) => onKey(await admin.issue(), "limit", { monthly_limit: "9" }),
   "POST /keys/:id/machines": async (admin) =>
     onKey(await admin.issue(), "machines", { max_machines: "30", seat_minutes: "15" }),
+  "POST /keys/:id/offline": async (admin) =>
+    onKey(await admin.issue(), "offline", { max_offline_days: "14" }),
   "POST /keys/:id/external-id": async (admin) =>
     onKey(await admin.issue(), "external-id", { external_id: randomUUID() }),
   "POST /keys/:id/updates": async (admin) =>
@@ -60,6 +62,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     onLicense(await admin.issue(), "limit", { monthly_limit: "9" }),
   "POST /licenses/:id/machines": async (admin) =>
     onLicense(await admin.issue(), "machines", { max_machines: "30", seat_minutes: "15" }),
+  "POST /licenses/:id/offline": async (admin) =>
+    onLicense(await admin.issue(), "offline", { max_offline_days: "14" }),
   "POST /licenses/:id/updates": async (admin) =>
     onLicense(await admin.issue(), "updates", { updates_until: "2031-01-31", shorten: "yes" }),
   "POST /licenses/:id/features": async (admin) => onLicense(await admin.issue(), "features", FEATURE),
@@ -83,6 +87,7 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     onKeys(admin, "/renew", { last_day: "2031-01-31", shorten: "yes" }),
   "POST /keys/many/tier": async (admin) => onKeys(admin, "/tier", { tier: "commercial" }),
   "POST /keys/many/limit": async (admin) => onKeys(admin, "/limit", { monthly_limit: "9" }),
+  "POST /keys/many/offline": async (admin) => onKeys(admin, "/offline", { max_offline_days: "14" }),
   "POST /keys/many/machines": async (admin) => onKeys(admin, "/machines", { max_machines: "30" }),
   "POST /keys/many/updates": async (admin) =>
     onKeys(admin, "/updates", { updates_until: "2031-01-31", shorten: "yes" }),

@@ -8,11 +8,14 @@ import { parsedField } from "../../base/rule.ts";
 import { type IssueRequest, issueKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
   describePlaces,
+  describeTerm,
+  type endOfNew,
   MODES,
   monthlyLimitOf,
   OWN_ENTITLEMENTS,
   OWN_FEATURES,
   oneYearAfter,
+  planEnd,
   renderEntitlements,
   renderOwnFeatures,
   TEXT_RULES,
@@ -23,7 +26,13 @@ import { Choice, FieldError, Select, TextField } from "../frame/console/componen
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
-import { parseForm, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import {
+  type FieldsOf,
+  parseForm,
+  refuseFields,
+  TEXT,
+  TEXT_OR_NOTHING,
+} from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { fieldsOf, MOST_ENTERED, type RefusedForm } from "../frame/console/refused_form.ts";
 import { RefusalNotice } from "../frame/console/remedies.tsx";
@@ -34,9 +43,13 @@ import {
   expiryOf,
   LIMIT_ENTRY,
   LimitField,
+  OFFLINE_DAYS_ENTRY,
+  OfflineDaysField,
   PLACES_ENTRIES,
   PlacesFields,
   proofForEnd,
+  TERM_ENTRIES,
+  TermFields,
   TIER_CHOICES,
   UPDATES_ENTRY,
   UpdatesField,
@@ -55,8 +68,10 @@ const ENTRIES = {
   external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)),
   mode: v.pipe(TEXT, MODE_FIELD),
   ...EXPIRY_ENTRIES,
+  ...TERM_ENTRIES,
   ...LIMIT_ENTRY,
   ...PLACES_ENTRIES,
+  ...OFFLINE_DAYS_ENTRY,
   ...UPDATES_ENTRY,
   own_features: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(OWN_FEATURES))),
   own_entitlements: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(OWN_ENTITLEMENTS))),
@@ -64,20 +79,35 @@ const ENTRIES = {
 
 /** Parses the form, or refuses it with the first error of each wrong field. */
 function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
-  const { form, now } = visit;
+  const { now } = visit;
   const parsed = parseForm(ENTRIES, visit);
-  const never = form.get("never") ?? undefined;
-  const expiresAt = expiryOf({ last_day: form.get("last_day") ?? "", never }, now);
-  if (isRefusal(parsed) || isRefusal(expiresAt)) {
-    const wrong = [parsed, expiresAt].flatMap((part) => (isRefusal(part) ? (part.fields ?? []) : []));
+  const end = endOfForm(visit, isRefusal(parsed) ? {} : parsed.fields);
+  if (isRefusal(parsed) || isRefusal(end)) {
+    const wrong = [parsed, end].flatMap((part) => (isRefusal(part) ? (part.fields ?? []) : []));
     return refuseFields(wrong, "No key was issued");
   }
   const { email, tier, name, organization, mode, external_id: externalId } = parsed.fields;
   const { monthly_limit: monthlyLimit, max_machines: maxMachines, seat_minutes: seatMinutes } = parsed.fields;
   const { updates_until: updatesUntil, own_features: ownFeatures } = parsed.fields;
   const own = { ownFeatures, ownEntitlements: parsed.fields.own_entitlements };
-  const terms = { maxMachines, seatMinutes, updatesUntil, ...own };
-  return { email, tier, name, organization, mode, externalId, monthlyLimit, ...terms, expiresAt, now };
+  const { self_releases: selfReleases, shows_machines: showsMachines } = parsed.fields;
+  const allowances = { maxMachines, seatMinutes, selfReleases, showsMachines };
+  const terms = { ...allowances, maxOfflineDays: parsed.fields.max_offline_days, updatesUntil, ...own };
+  return { email, tier, name, organization, mode, externalId, monthlyLimit, ...terms, ...end, now };
+}
+
+/** Returns the end of the license: its last day, or a term, which has none. The form proposes a last day, so that is left out. */
+function endOfForm(
+  { form, now }: Visit,
+  { term_days: termDays, latest_start: latestStart }: Partial<FieldsOf<typeof TERM_ENTRIES>>,
+): ReturnType<typeof endOfNew> | Refusal {
+  const startsOnFirstUse = form.has("starts_on_first_use");
+  const what = "issue key";
+  if (startsOnFirstUse || termDays !== undefined || latestStart !== undefined)
+    return planEnd({ startsOnFirstUse, termDays, latestStart }, { what, now, usual: oneYearAfter(now) });
+  const never = form.get("never") ?? undefined;
+  const expiresAt = expiryOf({ last_day: form.get("last_day") ?? "", never }, now);
+  return isRefusal(expiresAt) ? expiresAt : { expiresAt };
 }
 
 /** The form that issues a key. A link to it can fill some fields. */
@@ -132,7 +162,8 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
             ["Tier, mode", `${request.tier}, ${request.mode}`],
             ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
             maxMachines === null ? null : ["Machines", describePlaces({ maxMachines, seatMinutes })],
-            ["Expires", <Day at={issued.expiresAt} now={now} />],
+            request.term !== undefined && ["Term", describeTerm({ ...request.term, startedAt: null })],
+            [request.term ? "Expires at the latest" : "Expires", <Day at={issued.expiresAt} now={now} />],
             request.updatesUntil !== undefined && [
               "Updates until",
               <Day at={request.updatesUntil} now={now} />,
@@ -206,6 +237,8 @@ function formPage({ may, options }: Visit, proposed: Proposed, refused?: Refused
             proposed={proposed.last_day}
             hint="The key works until the end of this day, UTC."
           />
+          <TermFields field={fieldOf} />
+          <OfflineDaysField field={fieldOf} />
           <UpdatesField field={fieldOf} />
           <TextField
             {...fieldOf("own_features")}

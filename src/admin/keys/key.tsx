@@ -5,7 +5,7 @@ import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
-import { describePlaces, refuseUnknownKey } from "../../licensing/mod.ts";
+import { describePlaces, describeTerm, refuseUnknownKey } from "../../licensing/mod.ts";
 import { findTextsToday, findUsageByDay, type TextsToday, type UsageByDay } from "../../usage/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
@@ -120,6 +120,7 @@ function KeyFacts({ of: key, texts, now }: KeyFactsProps) {
         ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
         ["Mode", key.mode],
         ["Machines", describePlaces(key)],
+        key.termDays !== null && ["Term", describeTerm(key)],
         key.updatesUntil && ["Updates until", <Day at={key.updatesUntil} now={now} />],
         hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],

@@ -3,10 +3,12 @@ import { parseId } from "../../base/ids.ts";
 import type { Database } from "../../database/mod.ts";
 import type { KeyExplanation } from "../../licensing/keys/mod.ts";
 import {
+  allowancesOf,
   findTierEntitlements,
   isErased,
   type LicenseValues,
   type TierEntitlements,
+  termOf,
 } from "../../licensing/mod.ts";
 import type { Action } from "../frame/console/action.ts";
 
@@ -34,14 +36,14 @@ export async function withTiers<Shown>(database: Database, shown: Shown) {
 
 /** Returns what the license of a key is worth to its customer. */
 export function licenseValuesOf({ key }: ActedKey): LicenseValues {
-  const { tier, monthlyLimit, maxMachines, seatMinutes, licenseExpiresAt: expiresAt, updatesUntil } = key;
+  const { tier, monthlyLimit, licenseExpiresAt: expiresAt, updatesUntil } = key;
   const { ownFeatures, ownEntitlements, tierEntitlements } = key;
   return {
     tier,
     monthlyLimit,
-    maxMachines,
-    seatMinutes,
+    ...allowancesOf(key),
     expiresAt,
+    ...termOf(key),
     updatesUntil,
     ownFeatures,
     ownEntitlements,

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { count, described, schemasOf, timestamp } from "../../base/answer_fields.ts";
 import { EXPLANATION_FIELDS, KEY_FIELDS } from "../../licensing/keys/mod.ts";
-import { LICENSE_FIELDS } from "../../licensing/mod.ts";
+import { ALLOWANCE_FIELDS, LICENSE_FIELDS, TERM_FIELDS } from "../../licensing/mod.ts";
 import { titled } from "../frame/api/route.ts";
 
 const OF_KEY = schemasOf(KEY_FIELDS);
@@ -68,9 +68,9 @@ export const CHANGED_LICENSE = titled("ChangedLicense", {
       v.object({
         tier,
         monthly_limit,
-        max_machines: OF_LICENSE.max_machines,
-        seat_minutes: OF_LICENSE.seat_minutes,
+        ...schemasOf(ALLOWANCE_FIELDS),
         expires_at,
+        ...schemasOf(TERM_FIELDS),
         updates_until: OF_LICENSE.updates_until,
         own_features: OF_LICENSE.own_features,
         own_entitlements: OF_LICENSE.own_entitlements,

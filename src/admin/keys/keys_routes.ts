@@ -1,10 +1,10 @@
 /** Issues and reads keys. `key_changes_routes.ts` changes them. */
 import * as v from "valibot";
 import { described } from "../../base/answer_fields.ts";
-import { monthOf, toTimestamp } from "../../base/calendar.ts";
+import { END, monthOf, toTimestamp } from "../../base/calendar.ts";
 import { parseId, toId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
-import { parsedField } from "../../base/rule.ts";
+import { booleanField, numberField, parsedField } from "../../base/rule.ts";
 import {
   explainKey,
   findKey,
@@ -18,21 +18,24 @@ import {
   repeatIssue,
 } from "../../licensing/keys/mod.ts";
 import {
+  allowancesOfBody,
   OWN_ENTITLEMENTS_FIELD,
   OWN_FEATURES_FIELD,
   oneYearAfter,
+  planEnd,
   refuseNewKey,
   refuseUnknownKey,
+  TERM_DAYS,
   TEXT_RULES,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import {
+  ALLOWANCES_BODY,
   EXPIRY_FIELD,
   EXTERNAL_ID_FIELD,
   LIMIT_FIELD,
   MODE_FIELD,
   MONTH_ENTRY,
-  PLACES_BODY,
   TIER_FIELD,
   UPDATES_FIELD,
 } from "../frame/api/fields.ts";
@@ -50,9 +53,18 @@ const newKeyFields = v.strictObject({
   organization: v.nullish(parsedField(TEXT_RULES.organization)),
   mode: v.optional(MODE_FIELD, "live"),
   expires_at: v.nullish(EXPIRY_FIELD),
+  starts_on_first_use: v.nullish(
+    described(booleanField(), "The license ends `term_days` after its first use, so it has no `expires_at`"),
+  ),
+  term_days: v.nullish(described(numberField(TERM_DAYS), "The days from the first use to the expiry")),
+  latest_start: v.nullish(
+    parsedField(END, {
+      description: "The days count from then at the latest, also without a use; by default in a year",
+    }),
+  ),
   updates_until: v.nullish(UPDATES_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),
-  ...PLACES_BODY,
+  ...ALLOWANCES_BODY,
   own_features: v.nullish(
     described(
       OWN_FEATURES_FIELD,
@@ -82,7 +94,7 @@ export const KEY_ROUTES = [
     summary: "Issue a key",
     description:
       "Makes a license with its first key, under the account of the e-mail. Without `expires_at` the license " +
-      "expires in a year. A restricted token may not give a limit above the tier's own, an expiry later than in a year, or " +
+      "expires in a year; with `starts_on_first_use`, the answer has its latest expiry. A restricted token may not give a limit above the tier's own, an expiry later than in a year, or " +
       "features and values beside the tier, " +
       "and gets 409 for the e-mail of an existing account, unless it has the scope `accounts:join`.",
     body: newKeyFields,
@@ -92,6 +104,16 @@ export const KEY_ROUTES = [
     async run(options, call) {
       const { email, tier, name, organization, mode, expires_at, monthly_limit, external_id } = call.body;
       const { now, actor, restriction } = call;
+      const end = planEnd(
+        {
+          expiresAt: expires_at ?? undefined,
+          startsOnFirstUse: call.body.starts_on_first_use ?? undefined,
+          termDays: call.body.term_days ?? undefined,
+          latestStart: call.body.latest_start ?? undefined,
+        },
+        { what: "issue key", now, usual: oneYearAfter(now) },
+      );
+      if (isRefusal(end)) return end;
       const request = {
         email,
         tier,
@@ -99,11 +121,10 @@ export const KEY_ROUTES = [
         now,
         name: name ?? undefined,
         organization: organization ?? undefined,
-        expiresAt: expires_at ?? oneYearAfter(now),
+        ...end,
         updatesUntil: call.body.updates_until ?? undefined,
         monthlyLimit: monthly_limit ?? undefined,
-        maxMachines: call.body.max_machines,
-        seatMinutes: call.body.seat_minutes,
+        ...allowancesOfBody(call.body),
         ownFeatures: call.body.own_features ?? undefined,
         ownEntitlements: call.body.own_entitlements ?? undefined,
         externalId: external_id ?? undefined,

@@ -5,9 +5,14 @@ import { isRefusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import { findKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
+  describeOfflineDays,
   describePlaces,
+  describeSelfReleases,
+  describeShowsMachines,
+  describeTerm,
   findLicense,
   isErased,
+  isUnstarted,
   type LicenseSummary,
   MAX_KEYS,
   refuseUnknownLicense,
@@ -144,7 +149,11 @@ function LicenseFacts({ of, now }: { readonly of: LicenseSummary; readonly now: 
         ["Monthly limit", describeLimit(monthlyLimit)],
         ["Used this month", <Used used={used} limit={monthlyLimit} />],
         ["Machines", describePlaces(of)],
-        ["Expires", <Day at={expiresAt} now={now} />],
+        ["Offline days", describeOfflineDays(of)],
+        ["Releases by clients", describeSelfReleases(of)],
+        ["Clients see names of machines", describeShowsMachines(of)],
+        of.termDays !== null && ["Term", describeTerm(of)],
+        [isUnstarted(of) ? "Expires at the latest" : "Expires", <Day at={expiresAt} now={now} />],
         ["Updates until", updatesUntil ? <Day at={updatesUntil} now={now} /> : "every version"],
         ["Created", <Day at={createdAt} now={now} />],
       ]}

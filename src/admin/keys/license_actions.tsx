@@ -9,8 +9,11 @@ import { isRefusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
+  describeOfflineDays,
   describePlaces,
+  describeTerm,
   describeUpdates,
+  isUnstarted,
   monthlyLimitOf,
   oneYearAfter,
   renewedByYear,
@@ -36,6 +39,8 @@ import {
   LimitField,
   MANY_EXPIRY_ENTRIES,
   ManyExpiryFields,
+  OFFLINE_DAYS_ENTRY,
+  OfflineDaysField,
   PLACES_ENTRIES,
   PlacesFields,
   TIER_CHOICES,
@@ -65,6 +70,9 @@ export const renew: KeyAction = action({
             <p>
               Now the license ends: <Day at={at} now={now} />
             </p>
+            {isUnstarted(key) && (
+              <p>{`It waits for its first use: ${describeTerm(key)}. Another end takes the place of this term.`}</p>
+            )}
             <ExpiryFields
               field={field}
               proposed={toDay(proposed)}
@@ -177,12 +185,35 @@ export const changeMachines: KeyAction = action({
   ...changesLicense(
     "change machines",
     PLACES_ENTRIES,
-    ({ max_machines: maxMachines = null, seat_minutes: seatMinutes = null }) => ({
-      maxMachines,
-      seatMinutes,
+    ({ max_machines, seat_minutes, self_releases, shows_machines }) => ({
+      maxMachines: max_machines ?? null,
+      seatMinutes: seat_minutes ?? null,
+      selfReleases: self_releases ?? null,
+      showsMachines: shows_machines ?? null,
     }),
   ),
   done: { "license.machines": "It applies to all keys of the license." },
+});
+
+export const changeOfflineDays: KeyAction = action({
+  name: "offline",
+  scope: "keys:manage",
+  label: "Change offline days",
+  group: CHANGE_GROUP,
+  submit: "Change the offline days",
+  toMany: true,
+  fits: mayStay,
+  Form: ({ of, field, isMany }) => (
+    <>
+      <p>{`${FOR_ALL_KEYS} A license that was signed before works until its own end.`}</p>
+      {!isMany && <p>{`Now: ${describeOfflineDays(of.key)}.`}</p>}
+      <OfflineDaysField field={field} of={of.key} />
+    </>
+  ),
+  ...changesLicense("change offline days", OFFLINE_DAYS_ENTRY, ({ max_offline_days: days = null }) => ({
+    maxOfflineDays: days,
+  })),
+  done: { "license.offline": "It applies to all keys of the license." },
 });
 
 export const changeUpdates: KeyAction = action({

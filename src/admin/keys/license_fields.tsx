@@ -6,16 +6,20 @@ import type { Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { parsedField, wordField } from "../../base/rule.ts";
 import {
+  type Allowances,
   MAX_MACHINES,
+  MAX_OFFLINE_DAYS,
   MONTHLY_LIMIT,
   monthlyLimitOf,
-  type Places,
   SEAT_MINUTES,
+  SELF_RELEASES,
+  TERM_DAYS,
   TIERS,
   type Updates,
+  YES_OR_NO,
 } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
-import { Choice, FieldError, TextField } from "../frame/console/components/form.tsx";
+import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
 import { type FieldsOf, refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 interface FieldProps {
@@ -136,8 +140,9 @@ export const LIMIT_ENTRY = {
   ),
 } as const;
 
-/** The machine limit and the seat minutes of a license; empty for none. */
-export function PlacesFields({ field, of }: Pick<FieldProps, "field"> & { readonly of?: Places }) {
+/** The machine limit of a license, and what its clients may do with its machines; empty for none, or the usual. */
+export function PlacesFields({ field, of }: Pick<FieldProps, "field"> & { readonly of?: Allowances }) {
+  const shown = of?.showsMachines;
   return (
     <>
       <TextField
@@ -152,9 +157,75 @@ export function PlacesFields({ field, of }: Pick<FieldProps, "field"> & { readon
         inputmode="numeric"
         hint="How long a floating seat lasts after its last heartbeat; empty: a machine keeps its place until it is released."
       />
+      <TextField
+        {...field("self_releases", String(of?.selfReleases ?? ""))}
+        label="Releases by clients (optional)"
+        inputmode="numeric"
+        hint="How many machines clients may release by their ids in 30 days; empty: three, or for seats ten for each place in a day."
+      />
+      <Select
+        {...field("shows_machines", shown === true ? "yes" : shown === false ? "no" : "")}
+        label="Clients see the names of the machines"
+        choices={[
+          { value: "", label: "if they are node-locked" },
+          { value: "yes", label: "yes" },
+          { value: "no", label: "no" },
+        ]}
+      />
     </>
   );
 }
+
+/** For how many days clients get signed licenses; empty: as the tier says. */
+export function OfflineDaysField({ field, of }: Pick<FieldProps, "field"> & { readonly of?: Allowances }) {
+  return (
+    <TextField
+      {...field("max_offline_days", String(of?.maxOfflineDays ?? ""))}
+      label="Offline days (optional)"
+      inputmode="numeric"
+      hint="For how many days clients get signed licenses, which work without a network; 0: none; empty: as the tier says."
+    />
+  );
+}
+
+/** The field of the offline days: undefined for those of the tier. */
+export const OFFLINE_DAYS_ENTRY = {
+  max_offline_days: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MAX_OFFLINE_DAYS))),
+} as const;
+
+/** The term of a new license that starts on its first use. */
+export function TermFields({ field }: Pick<FieldProps, "field">) {
+  return (
+    <>
+      <Choice
+        type="checkbox"
+        name="starts_on_first_use"
+        value="yes"
+        label="It starts on its first use, and has no last day"
+        checked={field("starts_on_first_use").value === "yes"}
+      />
+      <FieldError {...field("starts_on_first_use")} />
+      <TextField
+        {...field("term_days")}
+        label="Term days (only with a start on first use)"
+        inputmode="numeric"
+        hint="How many days after its first use the license ends."
+      />
+      <TextField
+        {...field("latest_start")}
+        label="Latest start (optional)"
+        hint="The days count from this day, UTC, at the latest, also without a use; empty: from a year from now."
+      />
+    </>
+  );
+}
+
+/** The fields of a term. */
+export const TERM_ENTRIES = {
+  starts_on_first_use: v.optional(v.string()),
+  term_days: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TERM_DAYS))),
+  latest_start: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(END))),
+} as const;
 
 /** The last day of updates; empty for every version. */
 export function UpdatesField({
@@ -179,6 +250,12 @@ export const UPDATES_ENTRY = {
 export const PLACES_ENTRIES = {
   max_machines: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MAX_MACHINES))),
   seat_minutes: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SEAT_MINUTES))),
+  self_releases: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SELF_RELEASES))),
+  shows_machines: v.pipe(
+    TEXT_OR_NOTHING,
+    v.optional(parsedField(YES_OR_NO)),
+    v.transform((word) => word && word === "yes"),
+  ),
 } as const;
 
 /** The values of a license as one text. */

@@ -4,6 +4,7 @@ import { count, described, identifier, timestamp } from "../../base/answer_field
 import { isRefusal } from "../../base/refusal.ts";
 import { booleanField, inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
 import {
+  allowancesOfBody,
   changeLicense,
   ENTITLEMENT_CHANGES_FIELD,
   FEATURE_CHANGES_FIELD,
@@ -24,11 +25,11 @@ import {
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import {
+  ALLOWANCES_BODY,
   changeOf,
   EXPIRY_FIELD,
   EXTERNAL_ID_FIELD,
   LIMIT_FIELD,
-  PLACES_BODY,
   REASON,
   REASON_IS_NO_CHANGE,
   SHORTEN_FIELD,
@@ -72,7 +73,7 @@ export const LICENSE_ROUTES = [
       changeOf({
         tier: v.optional(TIER_FIELD),
         monthly_limit: v.optional(LIMIT_FIELD),
-        ...PLACES_BODY,
+        ...ALLOWANCES_BODY,
         expires_at: v.optional(EXPIRY_FIELD),
         updates_until: v.optional(v.nullable(UPDATES_FIELD)),
         own_features: v.optional(
@@ -105,8 +106,7 @@ export const LICENSE_ROUTES = [
       const change = {
         tier: fields.tier,
         monthlyLimit: fields.monthly_limit,
-        maxMachines: fields.max_machines,
-        seatMinutes: fields.seat_minutes,
+        ...allowancesOfBody(fields),
         expiresAt: fields.expires_at,
         updatesUntil: fields.updates_until,
         ownFeatures: fields.own_features,

@@ -6,15 +6,16 @@ import { NEVER_EXPIRES, TIMESTAMP, toTimestamp } from "../../base/calendar.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
+  ALLOWANCES,
   type Effect,
   type LicenseValues,
-  MAX_MACHINES,
   MONTHLY_LIMIT,
   OWN_ENTITLEMENTS_FIELD,
   OWN_FEATURES_FIELD,
-  SEAT_MINUTES,
+  parseAllowances,
   TIERS,
   type TierEntitlements,
+  termOf,
 } from "../../licensing/mod.ts";
 import { Effects, MOST_LISTED } from "../frame/console/components/changes.tsx";
 import { Table } from "../frame/console/components/table.tsx";
@@ -67,12 +68,13 @@ export function visitOfOne({ repeat }: KeyAction, of: ActedKey, visit: Visit): V
 /** Returns what a page shows of a key or its license as a word, so that a run can tell whether it is still so. */
 export function toShown({ shared }: KeyAction, { first }: Unit): string {
   if (shared === undefined) return first.state;
-  const { tier, monthlyLimit, maxMachines, seatMinutes, ...others } = licenseValuesOf({ key: first });
+  const { tier, monthlyLimit, ...others } = licenseValuesOf({ key: first });
   const [expiresAt, updatesUntil] = [others.expiresAt, others.updatesUntil].map(
     (end) => end && toTimestamp(end),
   );
   const own = [others.ownFeatures, others.ownEntitlements].map(toWord);
-  const shown = [expiresAt, tier, monthlyLimit, maxMachines, seatMinutes, updatesUntil, ...own];
+  const allowances = ALLOWANCES.map((name) => others[name]);
+  const shown = [expiresAt, tier, monthlyLimit, updatesUntil, ...allowances, ...own];
   return shown.map((value) => value ?? "-").join(".");
 }
 
@@ -97,15 +99,17 @@ export function asShown(
   if (shared === undefined)
     return { tiers, key: { ...first, state: (shown || first.state) as KeySummary["state"] } };
   // An altered part counts as none. If the license has another value, its change is then refused.
-  const [end = "", tier, limit = "", machines = "", minutes = "", updates = "", ...own] = shown.split(".");
-  const [features = "", entitlements = ""] = own;
+  const [end = "", tier, limit = "", updates = "", ...others] = shown.split(".");
+  const allowances = others.splice(0, ALLOWANCES.length);
+  const [features = "", entitlements = ""] = others;
   const expiresAt = TIMESTAMP.parse(end) ?? NEVER_EXPIRES;
   const seen = {
     tier: TIERS.find((each) => each === tier) ?? "free",
     monthlyLimit: MONTHLY_LIMIT.parse(limit) ?? null,
-    maxMachines: MAX_MACHINES.parse(machines) ?? null,
-    seatMinutes: SEAT_MINUTES.parse(minutes) ?? null,
+    ...parseAllowances(allowances),
     expiresAt,
+    // A start gives the license another expiry, which is seen.
+    ...termOf(first),
     updatesUntil: TIMESTAMP.parse(updates) ?? null,
     ownFeatures: ofWord(OWN_FEATURES_FIELD, features) ?? {},
     ownEntitlements: ofWord(OWN_ENTITLEMENTS_FIELD, entitlements) ?? {},

@@ -1,7 +1,9 @@
 /** Renders and reads the lines of comma-separated values. Source: RFC 4180. */
 
+type Cell = string | number | boolean;
+
 /** Renders one line. No cell is a formula for a spreadsheet. */
-function toCsvLine(cells: readonly (string | number)[]): string {
+function toCsvLine(cells: readonly Cell[]): string {
   return `${cells.map(toCell).join(",")}\r\n`;
 }
 
@@ -24,7 +26,7 @@ export async function* renderCsv<Row, Column extends string>(
 interface CsvForm<Row, Column extends string> {
   /** The first line. */
   readonly columns: readonly Column[];
-  readonly toCells: (row: Row) => Readonly<Record<Column, string | number | null>>;
+  readonly toCells: (row: Row) => Readonly<Record<Column, Cell | null>>;
 }
 
 /**
@@ -39,8 +41,8 @@ function escapeLaterPart(part: string): string {
   return BEGINS_FORMULA_BEHIND.test(part.normalize("NFKC")) ? `'${part}` : part;
 }
 
-function toCell(value: string | number): string {
-  if (typeof value === "number") return String(value);
+function toCell(value: Cell): string {
+  if (typeof value !== "string") return String(value);
   const [first = "", ...others] = value.split(/(?<=[;\t\r\n])/);
   const text = [
     BEGINS_FORMULA.test(first.normalize("NFKC")) ? `'${first}` : first,

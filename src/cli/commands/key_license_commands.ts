@@ -13,18 +13,22 @@ import {
   type LicenseChange,
   type LicenseName,
   MAX_MACHINES,
+  MAX_OFFLINE_DAYS,
   MONTHLY_LIMIT,
   OWN_FEATURES,
   OWN_FIELDS,
+  renderAllowances,
   renderBefore,
   renderEffects,
   renderOwnTexts,
-  renderPlaces,
   renewedByDays,
   SEAT_MINUTES,
+  SELF_RELEASES,
+  TERM_FIELDS,
   TEXT_RULES,
   TIERS,
   UPDATES_FIELDS,
+  YES_OR_NO,
 } from "../../licensing/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
 import { demandKey } from "../find_named.ts";
@@ -90,15 +94,45 @@ const machines = databaseCommand({
     ...REASON,
     maxMachines: option("the most machines, or none: not counted", orNone(MAX_MACHINES), { as: "n" }),
     seatMinutes: option("minutes of a seat, or none: node-locked", orNone(SEAT_MINUTES), { as: "n" }),
+    selfReleases: option(
+      "how many machines clients may release by their ids in 30 days, or none: the usual number",
+      orNone(SELF_RELEASES),
+      { as: "n" },
+    ),
+    showsMachines: option(
+      "whether clients see the names of the machines, or none: if they are node-locked",
+      orNone(YES_OR_NO),
+      { as: "yes|no" },
+    ),
   },
-  check: ({ maxMachines, seatMinutes }) =>
-    maxMachines === undefined && seatMinutes === undefined
-      ? "give --max-machines or --seat-minutes"
+  check: ({ maxMachines, seatMinutes, selfReleases, showsMachines }) =>
+    [maxMachines, seatMinutes, selfReleases, showsMachines].every((given) => given === undefined)
+      ? "give --max-machines, --seat-minutes, --self-releases or --shows-machines"
       : undefined,
   run({ id, ...given }, call) {
-    const places = { maxMachines: toValue(given.maxMachines), seatMinutes: toValue(given.seatMinutes) };
-    return change(call, id, { what: "machine limit", change: places });
+    const machines = {
+      maxMachines: toValue(given.maxMachines),
+      seatMinutes: toValue(given.seatMinutes),
+      selfReleases: toValue(given.selfReleases),
+      showsMachines: toBoolean(toValue(given.showsMachines)),
+    };
+    return change(call, id, { what: "machine settings", change: machines });
   },
+});
+
+const offline = databaseCommand({
+  name: "offline",
+  description: "say for how many days clients of the key's license get signed licenses",
+  arguments: {
+    ...KEY_ID,
+    days: required(
+      "so many days, 0 for no signed license, or none: as the tier says",
+      orNone(MAX_OFFLINE_DAYS),
+    ),
+  },
+  options: REASON,
+  run: ({ id, days }, call) =>
+    change(call, id, { what: "offline days", change: { maxOfflineDays: toValue(days) } }),
 });
 
 const updates = databaseCommand({
@@ -179,7 +213,17 @@ const externalId = databaseCommand({
   },
 });
 
-export const keyLicenseCommands = [renew, tier, limit, machines, updates, feature, value, externalId];
+export const keyLicenseCommands = [
+  renew,
+  tier,
+  limit,
+  machines,
+  offline,
+  updates,
+  feature,
+  value,
+  externalId,
+];
 
 /**
  * Returns the rule for a value or the word `none`. The word stays: an option whose value is null becomes an empty
@@ -192,6 +236,17 @@ function orNone<Value>({ expects, parse }: ParsingRule<Value>): ParsingRule<Valu
 /** Returns null for `none`, which removes a value. */
 function toValue<Given>(given: Given | "none"): Given | null {
   return given === "none" ? null : given;
+}
+
+function toBoolean(word: "yes" | "no" | null | undefined): boolean | null | undefined {
+  return word === "yes" ? true : word === "no" ? false : word;
+}
+
+/** Returns the allowances for people: of those besides the machines, only the ones that are not the usual. */
+function textsOfAllowances(key: KeySummary) {
+  const { max_machines, seat_minutes, ...others } = renderAllowances(key);
+  const own = Object.entries(others).filter(([, value]) => value !== null);
+  return { max_machines, seat_minutes, ...Object.fromEntries(own) };
 }
 
 /** Tells whether a license has features or values beside its tier: then people see them. */
@@ -228,13 +283,14 @@ async function change(
       license_id: key.licenseId,
       tier: key.tier,
       monthly_limit: monthlyLimit ?? "unlimited",
-      ...renderPlaces(key),
+      ...(print.isJson ? renderAllowances(key) : textsOfAllowances(key)),
       ...(hasOwn(key) && !print.isJson && renderOwnTexts(key)),
       state: key.state,
       expires_at: toTimestamp(key.expiresAt),
     },
     {
       ...renderFields(OWN_FIELDS, key),
+      ...renderFields(TERM_FIELDS, key),
       monthly_limit: monthlyLimit,
       ...renderFields(UPDATES_FIELDS, key),
       external_id: key.externalId,

@@ -13,7 +13,14 @@ import {
   type Obstacle,
   renderExplanation,
 } from "../../licensing/keys/mod.ts";
-import { describePlaces, ERASED, isErased, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
+import {
+  describePlaces,
+  describeTerm,
+  ERASED,
+  isErased,
+  monthlyLimitOf,
+  refuseUnknownKey,
+} from "../../licensing/mod.ts";
 import { meaningOfCode } from "../../wire/mod.ts";
 import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
@@ -50,6 +57,7 @@ function printPage(
     state: since === null ? key.state : `${key.state} since ${toTimestamp(since)}`,
     by: change === null ? "" : `${change.actor} (${change.action})`,
     reason: change?.reason ?? "",
+    term: key.termDays === null ? "" : describeTerm(key),
     expires: key.expiresAt >= NEVER_EXPIRES ? "never" : toTimestamp(key.expiresAt),
     quota: renderQuota(explanation),
     machines: key.maxMachines === null ? "" : describePlaces(key),

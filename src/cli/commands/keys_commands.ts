@@ -24,17 +24,22 @@ import {
   entitlementsOf,
   findAccountOfList,
   MAX_MACHINES,
+  MAX_OFFLINE_DAYS,
   MODES,
   MONTHLY_LIMIT,
   OWN_ENTITLEMENTS,
   OWN_FEATURES,
   oneYearAfter,
+  planEnd,
   renderEntitlements,
   renderOwnFeatures,
   renderOwnTexts,
   SEAT_MINUTES,
+  SELF_RELEASES,
+  TERM_DAYS,
   TEXT_RULES,
   TIERS,
+  YES_OR_NO,
 } from "../../licensing/mod.ts";
 import {
   findStoredLists,
@@ -72,6 +77,13 @@ const issue = databaseCommand({
         as: "time",
       },
     ),
+    startsOnFirstUse: flag("the license ends a number of days after its first use"),
+    termDays: option("the days from the first use to the expiry", TERM_DAYS, { as: "n" }),
+    latestStart: option(
+      "the days count from then at the latest: a last day or a time; by default in a year",
+      END,
+      { as: "time" },
+    ),
     updatesUntil: option(
       "the last day or time at which new versions of models are for the license; by default all are",
       END,
@@ -80,6 +92,21 @@ const issue = databaseCommand({
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
     maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
     seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),
+    selfReleases: option(
+      "how many machines clients may release by their ids in 30 days; by default three, or for seats ten for each place in a day",
+      SELF_RELEASES,
+      { as: "n" },
+    ),
+    showsMachines: option(
+      "whether clients see the names of the machines; by default if they are node-locked",
+      YES_OR_NO,
+      { as: "yes|no" },
+    ),
+    maxOfflineDays: option(
+      "for how many days clients get signed licenses, 0 for none; by default as the tier says",
+      MAX_OFFLINE_DAYS,
+      { as: "n" },
+    ),
     features: option(
       "what the license has beside its tier, such as 'custom_models until 2027-06-30, no streaming'",
       OWN_FEATURES,
@@ -93,8 +120,10 @@ const issue = databaseCommand({
   async run(values, { config, database, actor, now, print }) {
     const { email, tier, mode, externalId, updatesUntil } = values;
     const { features: ownFeatures, values: ownEntitlements } = values;
-    const expiresAt = values.expiresAt ?? oneYearAfter(now);
-    const request = { ...values, ownFeatures, ownEntitlements, expiresAt, now };
+    const end = orRefuse(planEnd(values, { what: "issue key", now, usual: oneYearAfter(now) }));
+    const { expiresAt, term } = end;
+    const showsMachines = values.showsMachines && values.showsMachines === "yes";
+    const request = { ...values, showsMachines, ownFeatures, ownEntitlements, ...end, now };
     const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
     print.fields(
       {
@@ -105,6 +134,10 @@ const issue = databaseCommand({
         tier,
         mode,
         expires_at: toTimestamp(expiresAt),
+        ...(term !== undefined && {
+          term_days: term.termDays,
+          latest_start: toTimestamp(term.latestStart),
+        }),
         ...(externalId !== undefined && { external_id: externalId }),
         ...(updatesUntil !== undefined && { updates_until: toTimestamp(updatesUntil) }),
         ...(ownFeatures !== undefined && { own_features: renderOwnFeatures(ownFeatures) }),
@@ -113,11 +146,18 @@ const issue = databaseCommand({
       {
         license_id: toId("lic", issued.licenseUuid),
         external_id: externalId ?? null,
+        starts_on_first_use: term !== undefined,
+        term_days: term?.termDays ?? null,
+        latest_start: term === undefined ? null : toTimestamp(term.latestStart),
         updates_until: updatesUntil === undefined ? null : toTimestamp(updatesUntil),
         own_features: ownFeatures ?? {},
         own_entitlements: entitlementsOf({ tierEntitlements: {}, ownEntitlements: ownEntitlements ?? {} }),
       },
     );
+    if (term !== undefined)
+      print.note(
+        `The license ends ${counted(term.termDays, "day")} after its first use, and at ${toTimestamp(expiresAt)} at the latest`,
+      );
     print.note(ONCE);
   },
 });
@@ -127,7 +167,7 @@ const importing = command({
   description: "import keys that customers already have: all lines of a file, or none",
   arguments: {
     file: required(
-      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, updates_until, monthly_limit, max_machines, seat_minutes, own_features, own_entitlements, used, external_id; - is standard input",
+      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, starts_on_first_use with term_days and latest_start, updates_until, monthly_limit, max_machines, seat_minutes, self_releases, shows_machines, max_offline_days, own_features, own_entitlements, used, external_id; - is standard input",
       PATH,
     ),
   },

@@ -40,6 +40,10 @@ export const EXPLANATION_FIELDS = {
   ),
   obstacles: ofKey("refused_now"),
   expires_at: ofKey("expires_at"),
+  starts_on_first_use: ofKey("starts_on_first_use"),
+  term_days: ofKey("term_days"),
+  latest_start: ofKey("latest_start"),
+  started_at: ofKey("started_at"),
   license_expires_at: field(timestamp(), ({ key }) => toTimestamp(key.licenseExpiresAt)),
   replaced_by: ofKey("replaced_by"),
   quota: field(

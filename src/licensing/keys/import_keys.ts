@@ -8,20 +8,24 @@ import { auditCte, type By } from "../../audit/mod.ts";
 import { END, toTimestamp } from "../../base/calendar.ts";
 import { newUuid } from "../../base/ids.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import { numberField, type ParsingRule, parsedField, wordField } from "../../base/rule.ts";
+import { booleanField, numberField, type ParsingRule, parsedField, wordField } from "../../base/rule.ts";
 import { redactKeys } from "../../base/secrets/mod.ts";
 import { constraintOf, type DatabaseSession, type Fragment, type Sql } from "../../database/mod.ts";
 import type { Brand } from "../mod.ts";
 import {
+  allowanceTypes,
   ERASED,
   ERASING,
   EXPIRY,
   EXTERNAL_ID_UNIQUE,
+  endOfNew,
+  findWrongEnd,
   importedLicenseCtes,
   isErased,
   type KeyMode,
   lacksPlaces,
   MAX_MACHINES,
+  MAX_OFFLINE_DAYS,
   MODES,
   MONTHLY_LIMIT,
   NEEDS_BOTH,
@@ -31,7 +35,10 @@ import {
   OWN_FEATURES,
   OWN_FEATURES_FIELD,
   oneYearAfter,
+  type RequestedEnd,
   SEAT_MINUTES,
+  SELF_RELEASES,
+  TERM_DAYS,
   TEXT_RULES,
   TIERS,
   withTerms,
@@ -60,11 +67,19 @@ const importLine = v.strictObject({
   tier: wordField(TIERS),
   /** By default one year after the import. */
   expires_at: v.nullish(parsedField(EXPIRY)),
+  /** A license that starts on its first use has the days of its term, and no expiry. */
+  starts_on_first_use: v.nullish(booleanField()),
+  term_days: v.nullish(numberField(TERM_DAYS)),
+  /** By default one year after the import. */
+  latest_start: v.nullish(parsedField(END)),
   /** By default every version of a model is for the license. */
   updates_until: v.nullish(parsedField(END)),
   monthly_limit: v.nullish(numberField(MONTHLY_LIMIT)),
   max_machines: v.nullish(numberField(MAX_MACHINES)),
   seat_minutes: v.nullish(numberField(SEAT_MINUTES)),
+  self_releases: v.nullish(numberField(SELF_RELEASES)),
+  shows_machines: v.nullish(booleanField()),
+  max_offline_days: v.nullish(numberField(MAX_OFFLINE_DAYS)),
   used: v.nullish(numberField(MONTHLY_LIMIT), 0),
   /** By default as the tier has them. */
   own_features: v.nullish(textOr(OWN_FEATURES, OWN_FEATURES_FIELD)),
@@ -81,6 +96,8 @@ export interface ImportedKey
     Pick<NewApiKey, "hash" | "hint"> {
   readonly mode: KeyMode;
 }
+
+type ImportedEnd = Pick<ImportedKey, "expires_at" | "starts_on_first_use" | "term_days" | "latest_start">;
 
 /** A key with the number of its line. */
 export interface LineOfImport {
@@ -130,12 +147,23 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   if (isErased(rest)) return wrong(`email names no account: ${ERASED}`);
   if (lacksPlaces({ maxMachines: rest.max_machines, seatMinutes: rest.seat_minutes }))
     return wrong(NEEDS_BOTH);
+  const wrongEnd = findWrongEnd(toRequestedEnd(rest));
+  if (wrongEnd !== undefined) return wrong(wrongEnd.error);
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
   return {
     ...rest,
     hash: sha256 ?? hashApiKey(apiKey ?? ""),
     hint: apiKey === undefined ? `${brand.name}_${keyMode}_…` : toHint(apiKey),
     mode: keyMode,
+  };
+}
+
+function toRequestedEnd(of: ImportedEnd): RequestedEnd {
+  return {
+    expiresAt: of.expires_at ?? undefined,
+    startsOnFirstUse: of.starts_on_first_use ?? undefined,
+    termDays: of.term_days ?? undefined,
+    latestStart: of.latest_start ?? undefined,
   };
 }
 
@@ -193,25 +221,28 @@ async function insertChunk(
   { actor, now, usageCte }: ImportOptions,
 ): Promise<void> {
   const rows = JSON.stringify(
-    chunk.map(({ key }) => ({
-      ...key,
-      account_id: newUuid(),
-      license_id: newUuid(),
-      key_id: newUuid(),
-      hash: `\\x${key.hash}`,
-      name: key.name ?? nameFor(key.email),
-      expires_at: toTimestamp(key.expires_at ?? oneYearAfter(now)),
-      updates_until: key.updates_until && toTimestamp(key.updates_until),
-      own_features: key.own_features ?? {},
-      own_entitlements: key.own_entitlements ?? {},
-    })),
+    chunk
+      .map(({ key }) => ({ key, ...endOfNew(toRequestedEnd(key), oneYearAfter(now)) }))
+      .map(({ key, expiresAt, term }) => ({
+        ...key,
+        account_id: newUuid(),
+        license_id: newUuid(),
+        key_id: newUuid(),
+        hash: `\\x${key.hash}`,
+        name: key.name ?? nameFor(key.email),
+        expires_at: toTimestamp(expiresAt),
+        latest_start: term && toTimestamp(term.latestStart),
+        updates_until: key.updates_until && toTimestamp(key.updates_until),
+        own_features: key.own_features ?? {},
+        own_entitlements: key.own_entitlements ?? {},
+      })),
   );
   await sql`
     with line as (
       select * from jsonb_to_recordset(${rows}::text::jsonb) as line (
         account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
-        organization text, tier text, expires_at timestamptz, monthly_limit bigint, max_machines integer,
-        seat_minutes integer, updates_until timestamptz, own_features jsonb, own_entitlements jsonb, used bigint,
+        organization text, tier text, expires_at timestamptz, term_days integer, latest_start timestamptz,
+        started_at timestamptz, monthly_limit bigint, ${allowanceTypes(sql)}, updates_until timestamptz, own_features jsonb, own_entitlements jsonb, used bigint,
         external_id text)
     ),
     ${importedLicenseCtes(sql, now)},

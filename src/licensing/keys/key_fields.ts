@@ -9,7 +9,7 @@ import {
   timestamp,
 } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
-import { LISTED_STATES, MODES, PLACES_FIELDS, SHARED_FIELDS } from "../mod.ts";
+import { ALLOWANCE_FIELDS, LISTED_STATES, MODES, SHARED_FIELDS, TERM_FIELDS } from "../mod.ts";
 import { type KeySummary, MOST_PLACES } from "./list_keys.ts";
 import { OBSTACLES } from "./obstacles.ts";
 
@@ -32,9 +32,10 @@ export const KEY_FIELDS = {
   mode: field(v.picklist(MODES), ({ mode }) => mode),
   state: field(oneOfThese(LISTED_STATES), ({ state }) => state),
   monthly_limit: SHARED_FIELDS.monthly_limit,
-  ...PLACES_FIELDS,
+  ...ALLOWANCE_FIELDS,
   used: SHARED_FIELDS.used,
   expires_at: SHARED_FIELDS.expires_at,
+  ...TERM_FIELDS,
   updates_until: SHARED_FIELDS.updates_until,
   features: SHARED_FIELDS.features,
   own_features: SHARED_FIELDS.own_features,

@@ -3,6 +3,7 @@ import { toId } from "../../base/ids.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../../database/mod.ts";
 import { isTaken } from "../machines/mod.ts";
 import {
+  type Allowances,
   allowsRow,
   type Entitled,
   type Featured,
@@ -11,8 +12,10 @@ import {
   keyEnd,
   listedState,
   monthlyLimitOf,
-  type Places,
   type Reading,
+  selectAllowances,
+  selectTerm,
+  type Term,
   type Tier,
   UNRESTRICTED,
   type Updates,
@@ -25,7 +28,7 @@ import { findObstacles, type Obstacle, type Obstructed } from "./obstacles.ts";
 import { isOfLastHour } from "./too_many_requests.ts";
 
 /** The data of a key for lists, without its text. */
-export interface KeySummary extends Places, Updates, Featured, Entitled, Obstructed {
+export interface KeySummary extends Allowances, Term, Updates, Featured, Entitled, Obstructed {
   readonly id: string;
   readonly hint: string;
   readonly userId: string;
@@ -125,8 +128,8 @@ async function select(
       select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
              a.organization, l.external_id as "externalId", l.tier, k.mode,
              ${listedState(sql, { state: sql`k.state`, endsAt: keyEnd(sql), now })} as state,
-             l.monthly_limit as "monthlyLimit", l.max_machines as "maxMachines",
-             l.seat_minutes as "seatMinutes", coalesce(u.used, 0) as used,
+             l.monthly_limit as "monthlyLimit", ${selectAllowances(sql)}, ${selectTerm(sql)},
+             coalesce(u.used, 0) as used,
              ${keyEnd(sql)} as "expiresAt", l.expires_at as "licenseExpiresAt", l.updates_until as "updatesUntil",
              l.own_features as "ownFeatures", l.own_entitlements as "ownEntitlements",
              t.entitlements as "tierEntitlements",

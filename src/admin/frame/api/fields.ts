@@ -8,10 +8,10 @@ import { type Refusal, refuse } from "../../../base/refusal.ts";
 import { booleanField, inJsonSchema, numberField, parsedField, wordField } from "../../../base/rule.ts";
 import type { Database } from "../../../database/mod.ts";
 import {
+  ALLOWANCE_FIELDS,
   EXPIRY,
   MODES,
   MONTHLY_LIMIT,
-  PLACES_FIELDS,
   SEARCH_TEXT,
   SEARCHED,
   type Search,
@@ -59,8 +59,8 @@ export const LIMIT_FIELD = described(
   "Inferences a month; null means the tier's own limit",
 );
 
-/** The places of a license, in requests. Seat minutes need a machine limit; `licensing/` checks that. */
-export const PLACES_BODY = v.partial(v.object(schemasOf(PLACES_FIELDS))).entries;
+/** What a license allows its clients, in requests. Seat minutes need a machine limit; `licensing/` checks that. */
+export const ALLOWANCES_BODY = v.partial(v.object(schemasOf(ALLOWANCE_FIELDS))).entries;
 
 /** The operator's own name for a license. */
 export const EXTERNAL_ID_FIELD = parsedField(TEXT_RULES.external_id, {
