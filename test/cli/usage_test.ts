@@ -135,7 +135,11 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["a bad key id", ["keys", "show", "usr_1"], "It must be key_ and 32 hexadecimal digits"],
   ["the end of a key", ["keys", "show", "0d2e"], "digits; `claviger keys list --search TEXT` finds it"],
   ["no file", ["keys", "import"], "missing required argument 'file'"],
-  ["no places", ["keys", "machines", `key_${"0".repeat(32)}`], "give --max-machines, --seat-minutes, --self-releases or --shows-machines"],
+  [
+    "no places",
+    ["keys", "machines", `key_${"0".repeat(32)}`],
+    "give --max-machines, --seat-minutes, --self-releases or --shows-machines",
+  ],
   ["no change", ["accounts", "update", "ada@example.org"], "give --email, --name or --organization"],
   [
     "a long reason",

@@ -35,6 +35,7 @@ import { demandKey } from "../find_named.ts";
 import { KEY_ID, REASON, SHORTEN } from "../options.ts";
 import { flag, option, required } from "../parameter.ts";
 import { orRefuse } from "../run.ts";
+import { withoutUsual } from "../without_usual.ts";
 
 /** Ten years. */
 const RENEWAL_DAYS = wholeNumber(1, 3_650);
@@ -242,13 +243,6 @@ function toBoolean(word: "yes" | "no" | null | undefined): boolean | null | unde
   return word === "yes" ? true : word === "no" ? false : word;
 }
 
-/** Returns the allowances for people: of those besides the machines, only the ones that are not the usual. */
-function textsOfAllowances(key: KeySummary) {
-  const { max_machines, seat_minutes, ...others } = renderAllowances(key);
-  const own = Object.entries(others).filter(([, value]) => value !== null);
-  return { max_machines, seat_minutes, ...Object.fromEntries(own) };
-}
-
 /** Tells whether a license has features or values beside its tier: then people see them. */
 function hasOwn({ ownFeatures, ownEntitlements }: KeySummary): boolean {
   return Object.keys(ownFeatures).length + Object.keys(ownEntitlements).length > 0;
@@ -283,7 +277,7 @@ async function change(
       license_id: key.licenseId,
       tier: key.tier,
       monthly_limit: monthlyLimit ?? "unlimited",
-      ...(print.isJson ? renderAllowances(key) : textsOfAllowances(key)),
+      ...(print.isJson ? renderAllowances(key) : withoutUsual(renderAllowances(key))),
       ...(hasOwn(key) && !print.isJson && renderOwnTexts(key)),
       state: key.state,
       expires_at: toTimestamp(key.expiresAt),

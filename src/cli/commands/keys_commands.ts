@@ -58,6 +58,7 @@ import { flag, option, required } from "../parameter.ts";
 import type { Printer } from "../print.ts";
 import { showProgress } from "../progress_bar.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { withoutUsual } from "../without_usual.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
 import { why } from "./key_why_command.ts";
 
@@ -266,7 +267,7 @@ const show = databaseCommand({
 
 /** Prints a key: for people, features and values are texts. */
 function printKey(print: Printer, key: KeySummary): void {
-  print.fields({ ...renderKey(key), ...(!print.isJson && renderOwnTexts(key)) });
+  print.fields(print.isJson ? renderKey(key) : { ...withoutUsual(renderKey(key)), ...renderOwnTexts(key) });
 }
 
 /** A key has 58 characters and a newline: much longer input is not a key. */

@@ -39,6 +39,7 @@ import { limitOption, printRows } from "../list_options.ts";
 import { CONFIRMATION, type InstallationFlags, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
 import { flag, option, required } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { withoutUsual } from "../without_usual.ts";
 import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
 
 /** How many machines and signed licenses of a license are shown. */
@@ -65,7 +66,7 @@ const show = databaseCommand({
         signed_licenses: files.map(renderOutstanding),
       });
     print.fields({
-      ...shown,
+      ...withoutUsual(shown),
       ...renderOwnTexts(license),
       keys: keys.map(({ id, mode, state }) => `${id} (${mode}, ${state})`).join(", "),
       machines: machines.map(({ id, state }) => `${id} (${state})`).join(", "),
