@@ -102,8 +102,10 @@ describe("claviger keys issue", () => {
     const issued = await line.json(["keys", "issue", "--email", "Ada@Example.org", "--tier", "free"]);
     expect(Object.keys(issued)).toEqual([
       ...["id", "api_key", "user_id", "email", "tier", "mode", "expires_at", "license_id", "external_id"],
+      ...["starts_on_first_use", "term_days", "latest_start"],
       ...["updates_until", "own_features", "own_entitlements"],
     ]);
+    expect(issued).toMatchObject({ starts_on_first_use: false, term_days: null, latest_start: null });
     expect(issued).toMatchObject({ updates_until: null, own_features: {}, own_entitlements: {} });
     expect(issued.license_id).toBe((await line.json(["keys", "show", issued.id])).license_id);
     expect(issued).toMatchObject({ email: "ada@example.org", tier: "free", mode: "live" });

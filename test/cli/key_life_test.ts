@@ -286,7 +286,7 @@ describe("claviger, a change that changes nothing", () => {
     [(id) => ["keys", "tier", id, "commercial"], "tier"],
     [(id) => ["keys", "limit", id, "7"], "monthly limit"],
     [(id) => ["keys", "limit", id, "none"], "monthly limit"],
-    [(id) => ["keys", "machines", id, "--max-machines", "7"], "machine limit", "machines"],
+    [(id) => ["keys", "machines", id, "--max-machines", "7"], "machine settings", "machines"],
     [(id) => ["keys", "renew", id, "--expires-at", "2099-01-01"], "expiry"],
   ];
 
