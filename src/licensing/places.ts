@@ -10,13 +10,21 @@ import type { Fragment, Sql } from "../database/mod.ts";
 /** The rule for the machine limit of a license. */
 export const MAX_MACHINES = wholeNumber(1, 1_000_000);
 
-/** The rule for the minutes of a floating seat. */
-export const SEAT_MINUTES = wholeNumber(5, 1_440);
+/**
+ * The rule for the minutes from the last heartbeat of a machine until it loses its place. Up to {@linkcode MOST_OF_SEAT} they
+ * are those of a floating seat; a machine with more, up to 90 days, counts as node-locked.
+ */
+export const SEAT_MINUTES = wholeNumber(5, 129_600);
+
+const HOUR_MINUTES = 60;
+const DAY_MINUTES = 1_440;
+/** The most minutes of a floating seat. */
+const MOST_OF_SEAT = DAY_MINUTES;
 
 export interface Places {
   /** Null: machines are not counted. */
   readonly maxMachines: number | null;
-  /** Null: node-locked. */
+  /** Null: a machine keeps its place until it is released. */
   readonly seatMinutes: number | null;
 }
 
@@ -52,7 +60,8 @@ export const PLACES_FIELDS = {
   seat_minutes: field(
     v.nullable(numberField(SEAT_MINUTES)),
     ({ seatMinutes }) => seatMinutes,
-    "Minutes of a seat after its last heartbeat; null: node-locked",
+    "Minutes from the last heartbeat of a machine until it loses its place; null: never. Up to 1,440 it has a floating seat, " +
+      "otherwise it is node-locked",
   ),
 } as const;
 
@@ -61,11 +70,23 @@ export function renderPlaces(places: Places) {
   return renderFields(PLACES_FIELDS, places);
 }
 
-/** Describes the places of a license for people, such as `30 floating seats of 15 minutes`. */
+/**
+ * Describes the places of a license for people, such as `30 floating seats of 15 minutes`, or
+ * `5 node-locked machines that check in within 30 days`.
+ */
 export function describePlaces({ maxMachines, seatMinutes }: Places): string {
   if (maxMachines === null) return "not counted";
-  if (seatMinutes === null) return counted(maxMachines, "node-locked machine");
-  return `${counted(maxMachines, "floating seat")} of ${renderCount(seatMinutes)} minutes`;
+  if (seatMinutes !== null && seatMinutes <= MOST_OF_SEAT)
+    return `${counted(maxMachines, "floating seat")} of ${renderCount(seatMinutes)} minutes`;
+  const machines = counted(maxMachines, "node-locked machine");
+  if (seatMinutes === null) return machines;
+  return `${machines} that ${maxMachines === 1 ? "checks" : "check"} in within ${describeMinutes(seatMinutes)}`;
+}
+
+/** Describes a time in the largest unit of which it has a whole number. */
+function describeMinutes(minutes: number): string {
+  if (minutes % DAY_MINUTES === 0) return counted(minutes / DAY_MINUTES, "day");
+  return minutes % HOUR_MINUTES === 0 ? counted(minutes / HOUR_MINUTES, "hour") : counted(minutes, "minute");
 }
 
 /** Returns SQL that adds the places of a license to a `jsonb` of the audit log, if its machines are counted. */

@@ -79,7 +79,11 @@ const issue = databaseCommand({
     ),
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
     maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
-    seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),
+    seatMinutes: option(
+      "minutes from the last heartbeat of a machine until it loses its place: up to 1,440 for a floating seat, more for node-locked machines that check in; by default never",
+      SEAT_MINUTES,
+      { as: "n" },
+    ),
     features: option(
       "what the license has beside its tier, such as 'custom_models until 2027-06-30, no streaming'",
       OWN_FEATURES,
