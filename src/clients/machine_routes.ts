@@ -59,15 +59,16 @@ export const ACTIVATE: EndpointOperation = {
 };
 
 /** Creates the handler that activates a machine. */
-export function activate({ authenticator, database, nameMachine, clock, limits }: HandlerDeps): Handler {
-  const waiting = createWaitingMachines(clock, limits.machine_activate);
+export function activate({ authenticator, database, nameMachine, clock }: HandlerDeps): Handler {
+  const waiting = createWaitingMachines(clock);
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "machine_activate", body);
     if (isRefusal(record)) return record;
     const fields = parseFields(activationFields, body);
     if (isRefusal(fields)) return fields;
     const machine = nameMachine(record.licenseUuid, fields.fingerprint);
-    const known = waiting.findRefusal(machine, record);
+    const asking = { record, activationsAMinute: exchange.verdict?.limit ?? 0 };
+    const known = waiting.findRefusal(machine, asking);
     if (known !== undefined) return known;
     const address = authenticator.addressOf(exchange);
     const askedMs = clock.monotonicMs();
@@ -79,7 +80,7 @@ export function activate({ authenticator, database, nameMachine, clock, limits }
       actor: { kind: "http", name: address, address, request: exchange.id },
       now: clock.now(),
     });
-    if (isRefusal(activated)) return waiting.noteRefusal(machine, activated, { record, askedMs });
+    if (isRefusal(activated)) return waiting.noteRefusal(machine, activated, { ...asking, askedMs });
     const { most, used } = activated;
     return reply({ ...renderMachine(activated), machines: { limit: most, used } });
   };

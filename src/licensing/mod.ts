@@ -100,6 +100,7 @@ export { percentUsed } from "./percent_used.ts";
 export {
   describePlaces,
   lacksPlaces,
+  leastLimitOf,
   MAX_MACHINES,
   NEEDS_BOTH,
   PLACES_FIELDS,

@@ -21,6 +21,17 @@ const DAY_MINUTES = 1_440;
 /** The most minutes of a floating seat. */
 const MOST_OF_SEAT = DAY_MINUTES;
 
+/** The most requests a minute to which machines raise a limit. */
+const MOST_RAISED = 5_000;
+
+/**
+ * Returns how many requests a minute the keys of a license may send at least, where limits grow with the number of its
+ * machines.
+ */
+export function leastLimitOf({ maxMachines }: Pick<Places, "maxMachines">): number {
+  return Math.min(maxMachines ?? 0, MOST_RAISED);
+}
+
 export interface Places {
   /** Null: machines are not counted. */
   readonly maxMachines: number | null;

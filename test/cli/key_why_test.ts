@@ -108,6 +108,19 @@ hour): the client must wait as long as Retry-After says.
 `);
   });
 
+  test("shows the limits that have grown with the machines of the license, and none where the setting is 0", async () => {
+    const key = await issue("--max-machines", "1000");
+    const { limits } = await line.json(["keys", "why", key.id], {
+      env: { CLAVIGER_LIMIT_MACHINE_ACTIVATE: "0" },
+    });
+    expect(limits).toMatchObject({
+      machine_activate: null,
+      license: 1_000,
+      machine_release: 60,
+      validate: 100,
+    });
+  });
+
   test("shows a key that was never used or refused, without a limit and without an expiry", async () => {
     const key = await issue("--expires-at", "never");
     await line.json(["keys", "tier", key.id, "enterprise"]);

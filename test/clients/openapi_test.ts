@@ -237,7 +237,10 @@ describe("The document", () => {
     expect(other.components.schemas?.Model.properties.type.examples).toEqual(acme.modelTypes);
     expect(JSON.stringify(other)).not.toMatch(/svc|Svc|repo-token|repo_token/);
     expect(JSON.stringify(other.paths["/v1/models/list"])).not.toContain("requests a minute");
-    expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute");
+    expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute.");
+    expect(JSON.stringify(document.paths["/v1/machines/activate"])).toContain(
+      "At most 1000 requests a minute, and at least as many as the license has places, up to 5000.",
+    );
   });
 
   test("lists Content-Range with the ranges of a file and with a range beyond its end", () => {

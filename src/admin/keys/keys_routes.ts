@@ -18,6 +18,7 @@ import {
   repeatIssue,
 } from "../../licensing/keys/mod.ts";
 import {
+  leastLimitOf,
   OWN_ENTITLEMENTS_FIELD,
   OWN_FEATURES_FIELD,
   oneYearAfter,
@@ -26,6 +27,7 @@ import {
   TEXT_RULES,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
+import { limitsOfKey } from "../../wire/mod.ts";
 import {
   EXPIRY_FIELD,
   EXTERNAL_ID_FIELD,
@@ -170,7 +172,7 @@ export const KEY_ROUTES = [
       const { uuid, what } = call;
       const explanation = await explainKey(database, uuid, call);
       if (explanation === undefined) return refuseUnknownKey(what, uuid);
-      return renderExplanation(explanation, limits);
+      return renderExplanation(explanation, limitsOfKey(limits, leastLimitOf(explanation.key)));
     },
   }),
 

@@ -3,7 +3,6 @@ import { NEVER_EXPIRES, toTimestamp } from "../../base/calendar.ts";
 import type { Code } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { escapeControls } from "../../base/text/mod.ts";
-import type { Config } from "../../installation/config/mod.ts";
 import {
   describeRefused,
   explainKey,
@@ -13,8 +12,15 @@ import {
   type Obstacle,
   renderExplanation,
 } from "../../licensing/keys/mod.ts";
-import { describePlaces, ERASED, isErased, monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
-import { meaningOfCode } from "../../wire/mod.ts";
+import {
+  describePlaces,
+  ERASED,
+  isErased,
+  leastLimitOf,
+  monthlyLimitOf,
+  refuseUnknownKey,
+} from "../../licensing/mod.ts";
+import { limitsOfKey, meaningOfCode } from "../../wire/mod.ts";
 import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
 import { KEY_ID } from "../options.ts";
@@ -22,16 +28,15 @@ import type { Printer } from "../print.ts";
 import { orRefuse } from "../run.ts";
 import { hangText, NO_BREAK, withBlanks, wrapText } from "../wrap_text.ts";
 
-type Limits = Config["limits"];
-
 export const why = databaseCommand({
   name: "why",
   description: "explain why a key works or does not: its state, its limits and its last refusals",
   arguments: KEY_ID,
-  async run({ id, json }, { invocation, config: { limits }, database, now, print }) {
+  async run({ id, json }, { invocation, config, database, now, print }) {
     const explanation = orRefuse(
       (await explainKey(database, id, { now })) ?? refuseUnknownKey("explain key", id),
     );
+    const limits = limitsOfKey(config.limits, leastLimitOf(explanation.key));
     if (json) print.document(renderExplanation(explanation, limits));
     else printPage(invocation, print, { explanation, limits });
   },
@@ -84,6 +89,8 @@ function printPage(
     if (command !== undefined) out(`  claviger ${command}\n`);
   }
 }
+
+type Limits = ReturnType<typeof limitsOfKey>;
 
 const WIDTH = 80;
 const INDENT = 13;
