@@ -100,6 +100,11 @@ function describeMinutes(minutes: number): string {
   return minutes % HOUR_MINUTES === 0 ? counted(minutes / HOUR_MINUTES, "hour") : counted(minutes, "minute");
 }
 
+/** Returns the condition, as SQL, that the machines of a license have floating seats. */
+export function isFloating(sql: Sql, license: Fragment): Fragment {
+  return sql`coalesce(${license}.seat_minutes <= ${MOST_OF_SEAT}::integer, false)`;
+}
+
 /** Returns SQL that adds the places of a license to a `jsonb` of the audit log, if its machines are counted. */
 export function withPlaces(sql: Sql, row: Fragment): Fragment {
   return sql`|| jsonb_strip_nulls(jsonb_build_object('max_machines', ${row}.max_machines, 'seat_minutes', ${row}.seat_minutes))`;

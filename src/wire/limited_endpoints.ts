@@ -13,11 +13,12 @@ export const LIMITED_ENDPOINTS = [
   "machine_activate",
   "machine_heartbeat",
   "machine_release",
+  "machine_list",
 ] as const;
 export type LimitedEndpoint = (typeof LIMITED_ENDPOINTS)[number];
 
 /** The endpoints at which the limit of a key grows with the machines of its license, so that all of them can start at once. */
-export const GROWING_ENDPOINTS: readonly LimitedEndpoint[] = ["license", "machine_activate"];
+export const GROWING_ENDPOINTS: readonly LimitedEndpoint[] = ["license", "machine_activate", "machine_list"];
 
 /** Returns the limits that count for a key whose limits grow to `leastLimit`, in requests a minute. */
 export function limitsOfKey(

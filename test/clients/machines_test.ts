@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { parseId } from "../../src/base/ids.ts";
 import { listMachines, releaseByOperator } from "../../src/licensing/machines/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import { type Places, setPlaces } from "../support/machines.ts";
+import { FINGERPRINT, issuePlaces, type Places, setPlaces } from "../support/machines.ts";
 import { type JsonResponse, limitsOf, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useForAll, useTestService } from "../support/use.ts";
@@ -20,15 +20,7 @@ const limited = useTestService({
 /** The window of a key has more heartbeats than that of a machine. */
 const roomy = useTestService({ config: { limits: { ...limitsOf(0), machine_heartbeat: 20 } } });
 
-const FINGERPRINT = "workstation-7";
-
-async function issueWith(places: Places, at = service) {
-  const { apiKey, licenseUuid } = await at.issue();
-  await setPlaces(at.database, licenseUuid, places);
-  const post = (action: string, fields: object = { fingerprint: FINGERPRINT }) =>
-    at.post(`/v1/machines/${action}`, { api_key: apiKey, ...fields });
-  return { post, licenseUuid, apiKey };
-}
+const issueWith = (places: Places, at: TestService = service) => issuePlaces(at, places);
 
 /** Runs `work` while every statement that changes a machine fails, as when the disk of the database is full. */
 async function whileMachinesFail({ database }: Pick<TestService, "database">, work: () => Promise<void>) {
@@ -50,7 +42,10 @@ for (const action of ["activate", "heartbeat", "release"]) {
   test(`POST /v1/machines/${action} says what is wrong with the fingerprint, also if there is none`, async () => {
     const { post } = await issueWith({ maxMachines: 1, seatMinutes: null });
     for (const [fields, error] of [
-      [{}, "fingerprint is required"],
+      [
+        {},
+        action === "release" ? "Give exactly one of fingerprint and machine_id" : "fingerprint is required",
+      ],
       [{ fingerprint: null }, "fingerprint must be 8 to 200 printable ASCII characters"],
       [{ fingerprint: 7 }, "fingerprint must be 8 to 200 printable ASCII characters"],
       [{ fingerprint: "short" }, "fingerprint must be 8 to 200 printable ASCII characters"],
@@ -179,7 +174,14 @@ describe("POST /v1/machines/activate", () => {
 });
 
 describe("The limits of a key with machines", () => {
-  const limits = { ...limitsOf(0), license: 4, machine_activate: 4, machine_release: 4, validate: 4 };
+  const limits = {
+    ...limitsOf(0),
+    license: 4,
+    machine_activate: 4,
+    machine_list: 4,
+    machine_release: 4,
+    validate: 4,
+  };
   const small = useTestService({ config: { limits } });
   const shared = useForAll(async () => {
     const config = { limits, rateLimits: "shared" } as const;
@@ -199,22 +201,18 @@ describe("The limits of a key with machines", () => {
       [small, small],
       [shared.one, shared.two],
     ] as const) {
-      const { post, apiKey } = await issueWith({ maxMachines: 1_000 }, at);
-      const postThere = (fields: object) =>
-        other.post("/v1/machines/activate", { api_key: apiKey, ...fields });
+      const { post } = await issueWith({ maxMachines: 1_000 }, at);
       const answers: JsonResponse[] = [];
       for (let from = 0; from < machines.length; from += 25) {
         const some = machines.slice(from, from + 25);
-        const asked = some.map((machine, index) =>
-          index % 2 === 0 ? post("activate", machine) : postThere(machine),
-        );
+        const asked = some.map((machine, index) => post("activate", machine, index % 2 === 0 ? at : other));
         answers.push(...(await Promise.all(asked)));
       }
       expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
       expect(new Set(answers.map(limitOf))).toEqual(new Set(["1000"]));
       const left = answers.map(({ headers }) => Number(headers.get("x-ratelimit-remaining")));
       expect(Math.min(...left)).toBe(0);
-      const refused = await postThere(machines[0] ?? {});
+      const refused = await post("activate", machines[0], other);
       expectRefusal(refused, 429, "RATE_LIMIT_EXCEEDED");
       expect(limitOf(refused)).toBe("1000");
     }
@@ -226,6 +224,7 @@ describe("The limits of a key with machines", () => {
       expect(limitOf(await few.post("activate"))).toBe("4");
       const many = await issueWith({ maxMachines: 1_000 }, at);
       expect(limitOf(await many.post("activate"))).toBe("1000");
+      expect(limitOf(await many.post("list"))).toBe("1000");
       expect(limitOf(await many.post("release"))).toBe("4");
       expect(limitOf(await at.post("/v1/auth/validate", { api_key: many.apiKey }))).toBe("4");
       expect(limitOf(await at.post("/v1/auth/license", { api_key: many.apiKey }))).toBe("1000");

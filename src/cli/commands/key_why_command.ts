@@ -164,6 +164,7 @@ function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
     RATE_LIMIT_EXCEEDED: [`, so ${MUST_WAIT}.`],
     LICENSE_REQUIRED: [". Give the license that tier:", `keys tier ${key.id} TIER`],
     MACHINE_LIMIT_REACHED: [". See who holds them:", `machines list --license ${key.licenseId}`],
+    RELEASE_LIMIT_REACHED: [". Release one for the customer:", `machines list --license ${key.licenseId}`],
     NOT_FOUND: [". List the models:", "models list"],
     NOT_CONFIGURED: [". Look for the cause:", "doctor"],
   };
