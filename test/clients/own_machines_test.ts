@@ -282,15 +282,20 @@ describe("POST /v1/machines/release by id", () => {
   });
 
   test("does not know a machine of another license from one that is not there, and counts neither", async () => {
-    const [license, stranger] = [await issueWith({ maxMachines: 1 }), await issueWith({ maxMachines: 1 })];
-    const [machine_id] = await activate(stranger, 1);
+    const [license, stranger] = [await issueWith({ maxMachines: 1 }), await issueWith({ maxMachines: 2 })];
+    const [machine_id, offline] = await activate(stranger, 2);
+    await setEnd(service.database, uuidOf(offline), { signed_until: 1_000 });
+    await stranger.post("release", { fingerprint: "machine-2" });
     const answers: JsonResponse[] = [];
-    for (const id of [machine_id, "mch_019a0000000070008000000000000000"])
+    for (const id of [machine_id, offline, "mch_019a0000000070008000000000000000"])
       answers.push(await license.post("release", { machine_id: id }));
     for (const answer of answers) expectRefusal(answer, 404, "MACHINE_NOT_FOUND");
-    expect(answers[0]?.body).toEqual(answers[1]?.body);
+    expect(new Set(answers.map(({ body }) => body.error)).size).toBe(1);
     expect((await list(license)).self_releases.used).toBe(0);
-    expect((await list(stranger)).machines).toMatchObject([{ machine_id, state: "active" }]);
+    expect((await list(stranger)).machines).toMatchObject([
+      { machine_id, state: "active" },
+      { state: "offline" },
+    ]);
   });
 
   test("refuses a machine that is not active any more", async () => {

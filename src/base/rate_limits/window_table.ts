@@ -142,9 +142,8 @@ export class WindowTable implements KeyWindows {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
     const limit = this.#limitFor(sender);
-    // A window that inherits a full one would also refuse, and would cost a place.
-    const isSpilled = this.#overflow.total >= limit;
-    const window = this.#windowOf(sender) ?? (isSpilled ? this.#spill() : this.#admit(sender));
+    const window =
+      this.#windowOf(sender) ?? (this.#overflowIsFull(limit) ? this.#spill() : this.#admit(sender));
     window.forget(this.#second);
     const allowed = window.total < limit;
     if (allowed) this.#count(window);
@@ -238,6 +237,11 @@ export class WindowTable implements KeyWindows {
     }
     let drops = DROPS_PER_CALL;
     while (drops > 0 && this.#dropFirstIfEmpty()) drops -= 1;
+  }
+
+  /** A window that inherits a full one would also refuse, and would cost a place. */
+  #overflowIsFull(limit: number): boolean {
+    return this.#overflow.total >= limit;
   }
 
   #spill(): HeldWindow {
