@@ -76,11 +76,14 @@ begin
           order by s.released_at offset used - most limit 1), 'infinity');
       return;
     end if;
-    insert into self_releases (license_id, released_at, machine_id) values (of_license, instant, machine.id);
-    used := used + 1;
     select r.id, case when r.ended_at is null then 'offline' else 'released' end, r.signed_until
       into machine_id, state, taken_until
       from release_place(of_license, machine.fingerprint) r;
+    -- Its seat can have ended since the instant.
+    if state is not null then
+      insert into self_releases (license_id, released_at, machine_id) values (of_license, instant, machine.id);
+      used := used + 1;
+    end if;
   else
     taken_until := machine.signed_until;
   end if;

@@ -38,6 +38,8 @@ export type ClientCode =
   | "OFFLINE_NOT_ALLOWED"
   /** Every place for machines of the license is taken. */
   | "MACHINE_LIMIT_REACHED"
+  /** Clients have released as many machines by their ids as the license allows. */
+  | "RELEASE_LIMIT_REACHED"
   /** The machine holds no place of the license. */
   | "MACHINE_NOT_FOUND"
   /** Clients get it as `INVALID_REQUEST` with a different status. */

@@ -24,6 +24,7 @@ import type { HandlerDeps } from "./handler.ts";
 import { HEALTH, health } from "./health_routes.ts";
 import { repoToken, repoTokenOperations } from "./installer_routes.ts";
 import { LICENSE, license, PUBLIC_KEYS, publicKeys } from "./license_routes.ts";
+import { LIST_MACHINES, machineList } from "./machine_list_routes.ts";
 import { ACTIVATE, activate, HEARTBEAT, heartbeat, RELEASE, release } from "./machine_routes.ts";
 import { modelsList, modelsListOperation } from "./models_routes.ts";
 import { DOCUMENT, openApiDocument } from "./openapi/routes.ts";
@@ -118,6 +119,12 @@ function listRoutes(deps: HandlerDeps): readonly ClientRoute[] {
       endpoint: "machine_release",
       handler: release(deps),
       operations: { post: RELEASE },
+    },
+    {
+      path: "/v1/machines/list",
+      endpoint: "machine_list",
+      handler: machineList(deps),
+      operations: { post: LIST_MACHINES },
     },
     { path: "/.well-known/jwks.json", endpoint: "jwks", handler: publicKeys(deps), operations: PUBLIC_KEYS },
     { path: "/api/health", endpoint: "health", handler: health(deps), operations: HEALTH },

@@ -103,14 +103,7 @@ export function revoke({ authenticator, licenseChanges, clock }: HandlerDeps): H
     const fields = parseFields(revocation, body);
     if (isRefusal(fields)) return fields;
     const { licenseUuid } = found.record;
-    const address = authenticator.addressOf(exchange);
-    const actor = {
-      kind: "http",
-      name: address,
-      address,
-      request: exchange.id,
-      reason: fields.reason ?? undefined,
-    } as const;
+    const actor = { ...authenticator.actorOf(exchange), reason: fields.reason ?? undefined };
     const key = { hash: renderKeyHash(found.hash), licenseUuid };
     const revoked = await revokeKey(licenseChanges, key, { actor, now: clock.now() });
     if (isRefusal(revoked)) return revoked;

@@ -12,6 +12,7 @@
  * behind the same address. Made-up keys must still be cheap, so the look-ups of an address whose window is full
  * are gathered (see `database/look_up_queue.ts`).
  */
+import type { Actor } from "../audit/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { createKeyHasher, type KeyHash, type KeyRecord, keyForm, keyPattern } from "../licensing/keys/mod.ts";
 import { andThen, type Eventually, type JsonObject, type LimitedEndpoint } from "../wire/mod.ts";
@@ -72,6 +73,8 @@ export interface Authenticator {
   isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
   /** Returns the group of client addresses that the request came from. */
   addressOf(exchange: Exchange): string;
+  /** Returns the client as the audit log names it. */
+  actorOf(exchange: Exchange): Actor;
 }
 
 const INVALID_LINK = refuse(
@@ -133,6 +136,10 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     isAddressFull: (exchange, endpoint) => isAddressFull(counting, exchange, endpoint),
     addressOf,
+    actorOf(exchange) {
+      const address = addressOf(exchange);
+      return { kind: "http", name: address, address, request: exchange.id };
+    },
   };
 }
 

@@ -131,6 +131,7 @@ function headersOf(
     case "SERVICE_UNAVAILABLE":
       return { "Retry-After": String(retryAfterSeconds ?? UNAVAILABLE_RETRY_SECONDS) };
     case "MACHINE_LIMIT_REACHED":
+    case "RELEASE_LIMIT_REACHED":
     case "NOT_CONFIGURED":
       return retryAfterSeconds === undefined ? undefined : { "Retry-After": String(retryAfterSeconds) };
     case "UNSUPPORTED_MEDIA_TYPE":

@@ -1,17 +1,19 @@
-/** Machines: activate, heartbeat and release. */
+/** Machines: activate, heartbeat and release. `machine_list_routes.ts` lists them. */
 import { LRUCache } from "lru-cache";
 import * as v from "valibot";
 import { toTimestamp } from "../base/calendar.ts";
 import { toId } from "../base/ids.ts";
 import { WindowTable } from "../base/rate_limits/mod.ts";
-import { isRefusal } from "../base/refusal.ts";
+import { isRefusal, refuse } from "../base/refusal.ts";
 import { parsedField } from "../base/rule.ts";
 import {
   activateMachine,
   createWaitingMachines,
   FINGERPRINT,
+  MACHINE_ID,
   MACHINE_NOT_ACTIVE,
   type RenewedSeat,
+  releaseById,
   releaseMachine,
 } from "../licensing/machines/mod.ts";
 import { optionalText, parseFields } from "../wire/mod.ts";
@@ -20,8 +22,16 @@ import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { type EndpointOperation, jsonBody, WITH_BODY, WITH_GOOD_KEY } from "./operation.ts";
 
-/** The fields of a heartbeat and a release besides the key. */
+/** The fields of a heartbeat besides the key. */
 export const machineFields = v.object({ fingerprint: parsedField(FINGERPRINT) });
+
+/** The fields of a release besides the key; it has exactly one of them. */
+export const releaseFields = v.object({
+  fingerprint: v.optional(parsedField(FINGERPRINT, { description: "This machine, or else `machine_id`" })),
+  machine_id: v.optional(
+    parsedField(MACHINE_ID, { description: "A machine of the list, or else `fingerprint`" }),
+  ),
+});
 
 /** The fields of an activation besides the key. */
 export const activationFields = v.object({
@@ -59,27 +69,27 @@ export const ACTIVATE: EndpointOperation = {
 };
 
 /** Creates the handler that activates a machine. */
-export function activate({ authenticator, database, nameMachine, clock, limits }: HandlerDeps): Handler {
-  const waiting = createWaitingMachines(clock, limits.machine_activate);
+export function activate({ authenticator, database, nameMachine, clock }: HandlerDeps): Handler {
+  const waiting = createWaitingMachines(clock);
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "machine_activate", body);
     if (isRefusal(record)) return record;
     const fields = parseFields(activationFields, body);
     if (isRefusal(fields)) return fields;
     const machine = nameMachine(record.licenseUuid, fields.fingerprint);
-    const known = waiting.findRefusal(machine, record);
+    const asking = { record, activationsAMinute: exchange.verdict?.limit ?? 0 };
+    const known = waiting.findRefusal(machine, asking);
     if (known !== undefined) return known;
-    const address = authenticator.addressOf(exchange);
     const askedMs = clock.monotonicMs();
     const activated = await activateMachine(database, {
       keyUuid: record.uuid,
       machine,
       name: fields.name ?? undefined,
       platform: fields.platform ?? undefined,
-      actor: { kind: "http", name: address, address, request: exchange.id },
+      actor: authenticator.actorOf(exchange),
       now: clock.now(),
     });
-    if (isRefusal(activated)) return waiting.noteRefusal(machine, activated, { record, askedMs });
+    if (isRefusal(activated)) return waiting.noteRefusal(machine, activated, { ...asking, askedMs });
     const { most, used } = activated;
     return reply({ ...renderMachine(activated), machines: { limit: most, used } });
   };
@@ -151,30 +161,47 @@ export function heartbeat(deps: HandlerDeps): Handler {
 /** What release does. */
 export const RELEASE: EndpointOperation = {
   id: "releaseMachine",
-  summary: "Give the place of this machine back",
-  description: "The place is free when the last license that was signed for the machine has ended.",
-  request: jsonBody("MachineRequest", EXAMPLE_FINGERPRINT),
+  summary: "Give the place of this machine back, or that of another machine of the license",
+  description:
+    "Exactly one of `fingerprint` (this machine) and `machine_id` (a machine of `/v1/machines/list`). The place is free when " +
+    "the last license that was signed for the machine has ended. The license bounds the releases by id: those of some days, " +
+    "which the list tells. A release by id answers with the state of the machine, too.",
+  request: jsonBody("ReleaseRequest", EXAMPLE_FINGERPRINT),
   success: {
     schema: "Release",
     description: "The machine is not active any more",
     example: { released: true, machine_id: EXAMPLE_MACHINE.machine_id },
   },
-  codes: [...CODES, "MACHINE_NOT_FOUND"],
+  codes: [...CODES, "MACHINE_NOT_FOUND", "RELEASE_LIMIT_REACHED"],
 };
 
+const NEEDS_ONE = refuse("INVALID_REQUEST", "Give exactly one of fingerprint and machine_id");
+
 /** Creates the handler that releases a machine. */
-export function release({ authenticator, database, nameMachine, directory }: HandlerDeps): Handler {
+export function release({ authenticator, database, nameMachine, directory, clock }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "machine_release", body);
     if (isRefusal(record)) return record;
-    const fields = parseFields(machineFields, body);
+    const fields = parseFields(releaseFields, body);
     if (isRefusal(fields)) return fields;
-    const uuid = await releaseMachine(database, nameMachine(record.licenseUuid, fields.fingerprint));
-    // So that a machine that waits can have the place now, and not after the next pulse.
-    if (uuid) directory.forgetLicense(record.licenseUuid);
-    return uuid === undefined
-      ? MACHINE_NOT_ACTIVE
-      : reply({ released: true, machine_id: uuid && toId("mch", uuid) });
+    const { fingerprint, machine_id: uuid } = fields;
+    const { licenseUuid, uuid: keyUuid } = record;
+    if (uuid !== undefined && fingerprint === undefined) {
+      const by = { keyUuid, actor: authenticator.actorOf(exchange), now: clock.now() };
+      const released = await releaseById(database, { licenseUuid, uuid, ...by });
+      if (isRefusal(released)) return released;
+      const { id, state, takenUntil } = released;
+      return answer(id, { state, taken_until: takenUntil && toTimestamp(takenUntil) });
+    }
+    if (fingerprint === undefined || uuid !== undefined) return NEEDS_ONE;
+    const released = await releaseMachine(database, nameMachine(licenseUuid, fingerprint));
+    return released === undefined ? MACHINE_NOT_ACTIVE : answer(released && toId("mch", released), {});
+
+    function answer(machineId: string | null, more: object) {
+      // So that a machine that waits can have the place now, and not after the next pulse.
+      if (machineId !== null) directory.forgetLicense(licenseUuid);
+      return reply({ released: true, machine_id: machineId, ...more });
+    }
   };
 }
 

@@ -57,7 +57,8 @@ export const ALLOWANCE_FIELDS = {
   seat_minutes: field(
     v.nullable(numberField(SEAT_MINUTES)),
     ({ seatMinutes }) => seatMinutes,
-    "Minutes of a seat after its last heartbeat; null: node-locked",
+    "Minutes from the last heartbeat of a machine until it loses its place; null: never. Up to 1,440 it has a floating seat, " +
+      "otherwise it is node-locked",
   ),
   self_releases: field(
     v.nullable(numberField(SELF_RELEASES)),

@@ -118,7 +118,9 @@ export { findKeyEnds, HINT_DIGITS, parseKeyParts } from "./parse_key_parts.ts";
 export { percentUsed } from "./percent_used.ts";
 export {
   describePlaces,
+  isFloating,
   lacksPlaces,
+  leastLimitOf,
   MAX_MACHINES,
   NEEDS_BOTH,
   type Places,

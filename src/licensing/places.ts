@@ -3,17 +3,37 @@
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { counted, renderCount } from "../base/render_count.ts";
 import { wholeNumber } from "../base/rule.ts";
+import type { Fragment, Sql } from "../database/mod.ts";
 
 /** The rule for the machine limit of a license. */
 export const MAX_MACHINES = wholeNumber(1, 1_000_000);
 
-/** The rule for the minutes of a floating seat. */
-export const SEAT_MINUTES = wholeNumber(5, 1_440);
+/**
+ * The rule for the minutes from the last heartbeat of a machine until it loses its place. Up to {@linkcode MOST_OF_SEAT} they
+ * are those of a floating seat; a machine with more, up to 90 days, counts as node-locked.
+ */
+export const SEAT_MINUTES = wholeNumber(5, 129_600);
+
+const HOUR_MINUTES = 60;
+const DAY_MINUTES = 1_440;
+/** The most minutes of a floating seat. */
+const MOST_OF_SEAT = DAY_MINUTES;
+
+/** The most requests a minute to which machines raise a limit. */
+const MOST_RAISED = 5_000;
+
+/**
+ * Returns how many requests a minute the keys of a license may send at least, where limits grow with the number of its
+ * machines.
+ */
+export function leastLimitOf({ maxMachines }: Pick<Places, "maxMachines">): number {
+  return Math.min(maxMachines ?? 0, MOST_RAISED);
+}
 
 export interface Places {
   /** Null: machines are not counted. */
   readonly maxMachines: number | null;
-  /** Null: node-locked. */
+  /** Null: a machine keeps its place until it is released. */
   readonly seatMinutes: number | null;
 }
 
@@ -34,9 +54,26 @@ export function refuseSeatsWithoutPlaces(what: string): Refusal {
   return refuse("INVALID_REQUEST", `Cannot ${what}: ${NEEDS_BOTH}`, { fields });
 }
 
-/** Describes the places of a license for people, such as `30 floating seats of 15 minutes`. */
+/**
+ * Describes the places of a license for people, such as `30 floating seats of 15 minutes`, or
+ * `5 node-locked machines that check in within 30 days`.
+ */
 export function describePlaces({ maxMachines, seatMinutes }: Places): string {
   if (maxMachines === null) return "not counted";
-  if (seatMinutes === null) return counted(maxMachines, "node-locked machine");
-  return `${counted(maxMachines, "floating seat")} of ${renderCount(seatMinutes)} minutes`;
+  if (seatMinutes !== null && seatMinutes <= MOST_OF_SEAT)
+    return `${counted(maxMachines, "floating seat")} of ${renderCount(seatMinutes)} minutes`;
+  const machines = counted(maxMachines, "node-locked machine");
+  if (seatMinutes === null) return machines;
+  return `${machines} that ${maxMachines === 1 ? "checks" : "check"} in within ${describeMinutes(seatMinutes)}`;
+}
+
+/** Describes a time in the largest unit of which it has a whole number. */
+function describeMinutes(minutes: number): string {
+  if (minutes % DAY_MINUTES === 0) return counted(minutes / DAY_MINUTES, "day");
+  return minutes % HOUR_MINUTES === 0 ? counted(minutes / HOUR_MINUTES, "hour") : counted(minutes, "minute");
+}
+
+/** Returns the condition, as SQL, that the machines of a license have floating seats. */
+export function isFloating(sql: Sql, license: Fragment): Fragment {
+  return sql`coalesce(${license}.seat_minutes <= ${MOST_OF_SEAT}::integer, false)`;
 }

@@ -12,6 +12,7 @@ import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
 import { activityUpkeep, createActivityWriter } from "../usage/activity/mod.ts";
 import { createFigureComputer } from "../usage/figures/mod.ts";
 import { createEventWriter, createUsageUpkeep, watchWrites } from "../usage/mod.ts";
+import { GROWING_ENDPOINTS } from "../wire/mod.ts";
 import type { Stores } from "./open_stores.ts";
 import type { ServiceOptions } from "./service.ts";
 import type { StopOrder } from "./stop_order.ts";
@@ -84,10 +85,10 @@ export async function startParts(
     servedFiles: stores.servedFiles,
     failedLogins,
     tokens: minted ?? createTokenSource({ database, secrets, clock }),
-    limiter: createLimiter(
-      config.limits,
-      config.rateLimits === "shared" ? createSharedWindows(database, clock) : undefined,
-    ),
+    limiter: createLimiter(config.limits, {
+      growing: GROWING_ENDPOINTS,
+      sharedWindowsOf: config.rateLimits === "shared" ? createSharedWindows(database, clock) : undefined,
+    }),
     requestMetrics,
   };
 }

@@ -13,6 +13,7 @@ const MEANINGS: Readonly<Record<ClientCode, string>> = {
   LICENSE_REQUIRED: "the model requires a higher tier, or the license has no updates for its version",
   OFFLINE_NOT_ALLOWED: "licenses of this tier are not signed for use without a network",
   MACHINE_LIMIT_REACHED: "every place for machines of the license is taken",
+  RELEASE_LIMIT_REACHED: "as many machines were released by their ids as the license allows",
   MACHINE_NOT_FOUND: "the machine is not active: it was released, or its seat ended",
   KEY_NOT_FOUND: "the key to revoke is unknown or already revoked",
   NOT_FOUND: "there is no such path or model, or the key may not see the model",
@@ -37,6 +38,8 @@ const FOR_PROGRAMS: Readonly<Partial<Record<ClientCode, string>>> = {
   INVALID_LINK: "list the models again for a new one",
   LICENSE_REQUIRED: "the error names it",
   MACHINE_LIMIT_REACHED: "`Retry-After` says when to ask again",
+  RELEASE_LIMIT_REACHED:
+    "`Retry-After` says when the next one is possible, and is absent if the license allows none",
   METHOD_NOT_ALLOWED: "`Allow` lists those that it takes",
   UNSUPPORTED_MEDIA_TYPE: "leave out `Content-Encoding`",
   EXPECTATION_FAILED: "leave out `Expect`, or write `100-continue` in lower case",

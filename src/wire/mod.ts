@@ -19,7 +19,12 @@ export {
 } from "./error_response.ts";
 export { andThen, type Eventually } from "./eventually.ts";
 export { type Json, renderSchemas } from "./json_schema.ts";
-export { LIMITED_ENDPOINTS, type LimitedEndpoint } from "./limited_endpoints.ts";
+export {
+  GROWING_ENDPOINTS,
+  LIMITED_ENDPOINTS,
+  type LimitedEndpoint,
+  limitsOfKey,
+} from "./limited_endpoints.ts";
 export { listenOrRefuse } from "./listen_or_refuse.ts";
 export { renderOpenApi, toPascalCase } from "./openapi.ts";
 export { COMMON_HEADERS, header, optionalNumber } from "./openapi_facts.ts";

@@ -117,6 +117,9 @@ function renderAnswer(
   };
 }
 
+/** The codes with `Retry-After` whose status has other codes without it. */
+const CODES_TO_WAIT_FOR: readonly Code[] = ["MACHINE_LIMIT_REACHED", "RELEASE_LIMIT_REACHED"];
+
 /** The schemas of errors that have more fields than the others. */
 const SCHEMAS: Partial<Record<Code, string>> = {
   NOT_CONFIGURED: "NotConfigured",
@@ -138,8 +141,9 @@ function toAnswer(status: number, codes: readonly Code[], { conditions, headers 
     };
     return [code, { value: { error, code, ...more } }] as const;
   });
-  // Seats end by themselves, so a client can wait for a place.
-  const own = codes.includes("MACHINE_LIMIT_REACHED") ? "Retry-After" : HEADERS_OF_STATUS[status];
+  const own = codes.some((code) => CODES_TO_WAIT_FOR.includes(code))
+    ? "Retry-After"
+    : HEADERS_OF_STATUS[status];
   return {
     status,
     description: codes.map((code) => `\`${toWireCode(code)}\`: ${conditions[code]}`).join(". "),

@@ -134,7 +134,7 @@ test("A form changes nothing if one of its fields is wrong", async () => {
     ["limit", { monthly_limit: "-1" }],
     ["limit", { monthly_limit: "1e3" }],
     ["machines", { max_machines: "0" }],
-    ["machines", { max_machines: "5", seat_minutes: "1441" }],
+    ["machines", { max_machines: "5", seat_minutes: "129601" }],
     ["machines", { seat_minutes: "5" }],
     ["external-id", { external_id: key.apiKey }],
     ["rotate", {}],

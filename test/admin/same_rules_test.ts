@@ -278,7 +278,7 @@ const TIME =
   "must be a day such as 2027-01-31, or an ISO 8601 timestamp such as 2027-01-31T12:00:00Z, or never";
 const NUMBER = "must be a whole number, at least 0";
 const MACHINES = "must be a whole number from 1 to 1000000";
-const MINUTES = "must be a whole number from 5 to 1440";
+const MINUTES = "must be a whole number from 5 to 129600";
 const NAME = "must be one line of 1 to 200 characters, and no API key";
 const ORGANIZATION = "must be one line of at most 200 characters, and no API key";
 const EXTERNAL_ID = "must be 1 to 255 printable characters, and no API key";
@@ -344,8 +344,9 @@ const TABLE: readonly (readonly [field: string, text: string, answer: string])[]
   ["max_machines", "many", MACHINES],
   ["seat_minutes", "5", OK],
   ["seat_minutes", "1440", OK],
+  ["seat_minutes", "129600", OK],
   ["seat_minutes", "4", MINUTES],
-  ["seat_minutes", "1441", MINUTES],
+  ["seat_minutes", "129601", MINUTES],
   ["seat_minutes", "1h", MINUTES],
   ["expires_at", "never", OK],
   ["expires_at", "2999-01-31", OK],

@@ -73,7 +73,7 @@ quota        1 of 1,234 inferences used this month (the license's own limit);
 limits       requests a minute: validate unlimited, refresh 2, revoke 10,
              license 10, repo_token 20, models 60, downloads 60,
              analytics 1,000, machine_activate 60, machine_heartbeat 60,
-             machine_release 60
+             machine_release 60, machine_list 60
 last used    TIME
 
 LAST REFUSED          COUNT  CODE                 REASON
@@ -106,6 +106,19 @@ TIME      2  RATE_LIMIT_EXCEEDED  refresh
 Some requests were refused because there were too many (2 refused in the last
 hour): the client must wait as long as Retry-After says.
 `);
+  });
+
+  test("shows the limits that have grown with the machines of the license, and none where the setting is 0", async () => {
+    const key = await issue("--max-machines", "1000");
+    const { limits } = await line.json(["keys", "why", key.id], {
+      env: { CLAVIGER_LIMIT_MACHINE_ACTIVATE: "0" },
+    });
+    expect(limits).toMatchObject({
+      machine_activate: null,
+      license: 1_000,
+      machine_release: 60,
+      validate: 100,
+    });
   });
 
   test("shows a key that was never used or refused, without a limit and without an expiry", async () => {

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { parseId } from "../../src/base/ids.ts";
 import { listMachines, releaseByOperator } from "../../src/licensing/machines/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import { type Places, setPlaces } from "../support/machines.ts";
-import { limitsOf, startTestService, type TestService } from "../support/service.ts";
+import { FINGERPRINT, issuePlaces, type Places, setPlaces } from "../support/machines.ts";
+import { type JsonResponse, limitsOf, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useForAll, useTestService } from "../support/use.ts";
 
@@ -20,15 +20,7 @@ const limited = useTestService({
 /** The window of a key has more heartbeats than that of a machine. */
 const roomy = useTestService({ config: { limits: { ...limitsOf(0), machine_heartbeat: 20 } } });
 
-const FINGERPRINT = "workstation-7";
-
-async function issueWith(places: Places, at = service) {
-  const { apiKey, licenseUuid } = await at.issue();
-  await setPlaces(at.database, licenseUuid, places);
-  const post = (action: string, fields: object = { fingerprint: FINGERPRINT }) =>
-    at.post(`/v1/machines/${action}`, { api_key: apiKey, ...fields });
-  return { post, licenseUuid, apiKey };
-}
+const issueWith = (places: Places, at: TestService = service) => issuePlaces(at, places);
 
 /** Runs `work` while every statement that changes a machine fails, as when the disk of the database is full. */
 async function whileMachinesFail({ database }: Pick<TestService, "database">, work: () => Promise<void>) {
@@ -50,7 +42,10 @@ for (const action of ["activate", "heartbeat", "release"]) {
   test(`POST /v1/machines/${action} says what is wrong with the fingerprint, also if there is none`, async () => {
     const { post } = await issueWith({ maxMachines: 1, seatMinutes: null });
     for (const [fields, error] of [
-      [{}, "fingerprint is required"],
+      [
+        {},
+        action === "release" ? "Give exactly one of fingerprint and machine_id" : "fingerprint is required",
+      ],
       [{ fingerprint: null }, "fingerprint must be 8 to 200 printable ASCII characters"],
       [{ fingerprint: 7 }, "fingerprint must be 8 to 200 printable ASCII characters"],
       [{ fingerprint: "short" }, "fingerprint must be 8 to 200 printable ASCII characters"],
@@ -175,6 +170,80 @@ describe("POST /v1/machines/activate", () => {
         expectRefusal(await post("release"), 503, "SERVICE_UNAVAILABLE");
     });
     for (const status of [200, 429]) expect((await post("release")).status).toBe(status);
+  });
+});
+
+describe("The limits of a key with machines", () => {
+  const limits = {
+    ...limitsOf(0),
+    license: 4,
+    machine_activate: 4,
+    machine_list: 4,
+    machine_release: 4,
+    validate: 4,
+  };
+  const small = useTestService({ config: { limits } });
+  const shared = useForAll(async () => {
+    const config = { limits, rateLimits: "shared" } as const;
+    const one = await startTestService({ config });
+    const two = await startTestService({ config, on: one.testDatabase });
+    const close = async () => {
+      await two.close();
+      await one.close();
+    };
+    return { one, two, close };
+  });
+  const limitOf = ({ headers }: { readonly headers: Headers }) => headers.get("x-ratelimit-limit");
+
+  test("let all machines of a license start within a minute with one key, also if processes share the windows", async () => {
+    const machines = Array.from({ length: 1_000 }, (_, index) => ({ fingerprint: `machine-${index}` }));
+    for (const [at, other] of [
+      [small, small],
+      [shared.one, shared.two],
+    ] as const) {
+      const { post } = await issueWith({ maxMachines: 1_000 }, at);
+      const answers: JsonResponse[] = [];
+      for (let from = 0; from < machines.length; from += 25) {
+        const some = machines.slice(from, from + 25);
+        const asked = some.map((machine, index) => post("activate", machine, index % 2 === 0 ? at : other));
+        answers.push(...(await Promise.all(asked)));
+      }
+      expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+      expect(new Set(answers.map(limitOf))).toEqual(new Set(["1000"]));
+      const left = answers.map(({ headers }) => Number(headers.get("x-ratelimit-remaining")));
+      expect(Math.min(...left)).toBe(0);
+      const refused = await post("activate", machines[0], other);
+      expectRefusal(refused, 429, "RATE_LIMIT_EXCEEDED");
+      expect(limitOf(refused)).toBe("1000");
+    }
+  });
+
+  test("are those of the settings with fewer places, and at other endpoints, and stay off where the setting is 0", async () => {
+    for (const at of [small, shared.one]) {
+      const few = await issueWith({ maxMachines: 3 }, at);
+      expect(limitOf(await few.post("activate"))).toBe("4");
+      const many = await issueWith({ maxMachines: 1_000 }, at);
+      expect(limitOf(await many.post("activate"))).toBe("1000");
+      expect(limitOf(await many.post("list"))).toBe("1000");
+      expect(limitOf(await many.post("release"))).toBe("4");
+      expect(limitOf(await at.post("/v1/auth/validate", { api_key: many.apiKey }))).toBe("4");
+      expect(limitOf(await at.post("/v1/auth/license", { api_key: many.apiKey }))).toBe("1000");
+    }
+    const off = await issueWith({ maxMachines: 1_000 });
+    expect(limitOf(await off.post("activate"))).toBeNull();
+  });
+
+  test("are never more than 5,000", async () => {
+    const { post } = await issueWith({ maxMachines: 1_000_000 }, small);
+    expect(limitOf(await post("activate"))).toBe("5000");
+  });
+
+  test("follow the number of places within a second", async () => {
+    const { post, licenseUuid } = await issueWith({ maxMachines: 1 }, small);
+    for (const status of [200, 200, 200, 200, 429]) expect((await post("activate")).status).toBe(status);
+    await setPlaces(small.database, licenseUuid, { maxMachines: 6 });
+    await until(async () => (await post("activate")).status === 200);
+    expect(limitOf(await post("activate"))).toBe("6");
   });
 });
 

@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { systemClock } from "../../src/base/clock.ts";
+import { parseId } from "../../src/base/ids.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { createApp } from "../../src/clients/app.ts";
 import type { AppOptions } from "../../src/clients/app_options.ts";
@@ -15,6 +16,7 @@ import { whileDatabaseFails, whileRegistryIsBroken } from "../support/failing_da
 import { setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { lintDocument } from "../support/lint_document.ts";
+import { issuePlaces, setEnd } from "../support/machines.ts";
 import { addTestModel } from "../support/models.ts";
 import { type JsonResponse, limitsOf } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
@@ -237,7 +239,10 @@ describe("The document", () => {
     expect(other.components.schemas?.Model.properties.type.examples).toEqual(acme.modelTypes);
     expect(JSON.stringify(other)).not.toMatch(/svc|Svc|repo-token|repo_token/);
     expect(JSON.stringify(other.paths["/v1/models/list"])).not.toContain("requests a minute");
-    expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute");
+    expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute.");
+    expect(JSON.stringify(document.paths["/v1/machines/activate"])).toContain(
+      "At most 1000 requests a minute, and at least as many as the license has places, up to 5000.",
+    );
   });
 
   test("lists Content-Range with the ranges of a file and with a range beyond its end", () => {
@@ -292,6 +297,33 @@ describe("The checks of an event match the document:", () => {
 
 describe("The answers match the document:", () => {
   const check = (answer: JsonResponse, { method, path }: Endpoint) => expectDocumented(answer, method, path);
+
+  test("POST /v1/machines/release answers by fingerprint, by id, and after the last release that is allowed", async () => {
+    for (const seatMinutes of [null, 30]) {
+      const { post, licenseUuid } = await issuePlaces(service, { maxMachines: 3, seatMinutes });
+      const answer = async (fields: object) => {
+        const answered = await post("release", fields);
+        expectDocumented(answered, "POST", "/v1/machines/release");
+        return answered;
+      };
+      const ids: string[] = [];
+      for (const fingerprint of ["machine-1", "machine-2", "machine-3"])
+        ids.push((await post("activate", { fingerprint, name: fingerprint })).body.machine_id);
+      await setEnd(service.database, parseId("mch", ids[0] ?? "") ?? "", { signed_until: 10 });
+      await service.database.query(
+        (sql) => sql`update licenses set self_releases = 1 where id = ${licenseUuid}::uuid`,
+      );
+      expect((await answer({ machine_id: ids[0] })).body.state).toBe("offline");
+      expect((await answer({ machine_id: ids[0] })).status).toBe(404);
+      expect((await answer({ machine_id: ids[1] })).status).toBe(409);
+      expectDocumented(await post("list", {}), "POST", "/v1/machines/list");
+      expect((await answer({ fingerprint: "machine-2" })).status).toBe(200);
+      expect((await answer({})).status).toBe(400);
+    }
+    const { post } = await issuePlaces(service, {});
+    for (const fields of [{ machine_id: `mch_${"0".repeat(32)}` }, { fingerprint: "machine-1" }])
+      expectDocumented(await post("release", fields), "POST", "/v1/machines/release");
+  });
 
   beforeAll(async () => {
     await addTestModel(service, { name: "first", metadata: { accuracy: 0.9 } });

@@ -57,6 +57,7 @@ const STATUSES: Readonly<Record<string, readonly number[]>> = {
   NOT_FOUND: [404],
   METHOD_NOT_ALLOWED: [405],
   MACHINE_LIMIT_REACHED: [409],
+  RELEASE_LIMIT_REACHED: [409],
   PRECONDITION_FAILED: [412],
   PAYLOAD_TOO_LARGE: [413],
   UNSUPPORTED_MEDIA_TYPE: [415],
@@ -181,8 +182,8 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
     const more = MORE_FIELDS[code] ?? [];
     if (Object.keys(value as object).join() !== ["error", "code", ...more].join())
       return `an error with the fields ${Object.keys(value as object)}`;
-    // Only for seats, which end by themselves.
-    if (code === "MACHINE_LIMIT_REACHED") return undefined;
+    // Only where waiting helps: a place can end by itself, and a license may allow no release by id.
+    if (code === "MACHINE_LIMIT_REACHED" || code === "RELEASE_LIMIT_REACHED") return undefined;
     if (NEEDS_RETRY_AFTER.has(code) !== headers.has("retry-after")) return `Retry-After does not fit ${code}`;
     return undefined;
   }

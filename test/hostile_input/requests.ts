@@ -27,6 +27,7 @@ const TEMPLATES = {
   activate: { method: "POST", path: "/v1/machines/activate", key: "body", weight: 5 },
   heartbeat: { method: "POST", path: "/v1/machines/heartbeat", key: "body", weight: 3 },
   release: { method: "POST", path: "/v1/machines/release", key: "body", weight: 2 },
+  machineList: { method: "POST", path: "/v1/machines/list", key: "body", weight: 2 },
   jwks: { method: "GET", path: "/.well-known/jwks.json", key: "nowhere", weight: 1 },
   jwksHead: { method: "HEAD", path: "/.well-known/jwks.json", key: "nowhere", weight: 1 },
   getToken: { method: "GET", path: REPO_TOKEN, key: "header", weight: 2 },

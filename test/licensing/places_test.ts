@@ -13,6 +13,10 @@ describe("describePlaces()", () => {
     [1_000, null, "1,000 node-locked machines"],
     [1, 5, "1 floating seat of 5 minutes"],
     [30, 1_440, "30 floating seats of 1,440 minutes"],
+    [5, 1_441, "5 node-locked machines that check in within 1,441 minutes"],
+    [5, 2_160, "5 node-locked machines that check in within 36 hours"],
+    [5, 43_200, "5 node-locked machines that check in within 30 days"],
+    [1, 129_600, "1 node-locked machine that checks in within 90 days"],
   ])("describePlaces() says of %j and %j: %s", (maxMachines, seatMinutes, text) => {
     expect(describePlaces({ maxMachines, seatMinutes })).toBe(text);
   });
@@ -42,7 +46,7 @@ describe("MAX_MACHINES and SEAT_MINUTES", () => {
         refused: MAX_MACHINES.allows(number) ? undefined : "max_machines_range",
       });
     }
-    for (const number of [0, 4, 5, 30, 1_440, 1_441]) {
+    for (const number of [0, 4, 5, 30, 1_440, 1_441, 129_600, 129_601]) {
       const refused = await refusing(licenseUuid, 1, number);
       expect({ number, refused }).toEqual({
         number,

@@ -43,6 +43,7 @@ export const ENDPOINTS = {
     allow: "GET",
     fields: {},
   }),
+  machineList: make({ ...POST_ONLY, path: "/v1/machines/list", limit: "machine_list", perMinute: 60 }),
   analyticsLog: make({
     ...POST_ONLY,
     path: "/v1/analytics/log",

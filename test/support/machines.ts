@@ -5,6 +5,7 @@ import type { Database } from "../../src/database/mod.ts";
 import { activateMachine, createMachineNames } from "../../src/licensing/machines/mod.ts";
 import { ACTOR, issue, NOW, orThrow } from "./issue.ts";
 import { openSecrets } from "./secrets.ts";
+import type { TestService } from "./service.ts";
 
 /** Null removes a limit; a limit that is left out stays as it is. */
 export interface Places {
@@ -26,6 +27,18 @@ export async function licenseWith(database: Database, places: Places): Promise<T
   const change = (to: Places) => setPlaces(database, licenseUuid, to);
   await change(places);
   return { apiKey, keyUuid: parseId("key", id) ?? "", licenseUuid, change };
+}
+
+/** The machine of requests that name none. */
+export const FINGERPRINT = "workstation-7";
+
+/** Issues a key whose license has places, at a service. Returns it with a function that sends requests about machines. */
+export async function issuePlaces(at: TestService, places: Places) {
+  const { id, apiKey, licenseUuid } = await at.issue();
+  await setPlaces(at.database, licenseUuid, places);
+  const post = (action: string, fields: object = { fingerprint: FINGERPRINT }, by = at) =>
+    by.post(`/v1/machines/${action}`, { api_key: apiKey, ...fields });
+  return { post, licenseUuid, apiKey, keyUuid: parseId("key", id) ?? "" };
 }
 
 /** Sets the places of a license. */

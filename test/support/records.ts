@@ -22,6 +22,7 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     entitlements: "",
     usage: { monthIndex: 0, used: 0 },
     window: undefined,
+    leastLimit: 0,
     movedAtMs: 0,
     isUseNoted: false,
     answer: "",

@@ -9,8 +9,8 @@ import {
   OBSTACLE_REFUSALS,
   type RefusalCount,
 } from "../../licensing/keys/mod.ts";
-import { entitlementsOf } from "../../licensing/mod.ts";
-import { sentenceOfCode, statusOf } from "../../wire/mod.ts";
+import { entitlementsOf, leastLimitOf } from "../../licensing/mod.ts";
+import { limitsOfKey, sentenceOfCode, statusOf } from "../../wire/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
 import { Features, Values } from "./grants.tsx";
@@ -41,7 +41,12 @@ export function CustomerSees({ explanation, now, limits }: Props) {
           key.runsOutOn !== null && ["Runs out", `${key.runsOutOn}, ${daysUntil(key.runsOutOn, now)}`],
           ["Resets", <Day at={new Date(resetsAt)} now={now} />],
           ["Expires", <Day at={key.expiresAt} now={now} />],
-          ["Requests a minute", Object.entries(limits).map(toLimitText).join(", ")],
+          [
+            "Requests a minute",
+            Object.entries(limitsOfKey(limits, leastLimitOf(key)))
+              .map(toLimitText)
+              .join(", "),
+          ],
           refusals.length > 0 && [
             "Refused lately",
             refusals.slice(0, MOST_REFUSALS).map((refusal) => (

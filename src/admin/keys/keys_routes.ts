@@ -19,6 +19,7 @@ import {
 } from "../../licensing/keys/mod.ts";
 import {
   allowancesOfBody,
+  leastLimitOf,
   OWN_ENTITLEMENTS_FIELD,
   OWN_FEATURES_FIELD,
   oneYearAfter,
@@ -29,6 +30,7 @@ import {
   TEXT_RULES,
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
+import { limitsOfKey } from "../../wire/mod.ts";
 import {
   ALLOWANCES_BODY,
   EXPIRY_FIELD,
@@ -191,7 +193,7 @@ export const KEY_ROUTES = [
       const { uuid, what } = call;
       const explanation = await explainKey(database, uuid, call);
       if (explanation === undefined) return refuseUnknownKey(what, uuid);
-      return renderExplanation(explanation, limits);
+      return renderExplanation(explanation, limitsOfKey(limits, leastLimitOf(explanation.key)));
     },
   }),
 

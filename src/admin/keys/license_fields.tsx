@@ -155,7 +155,7 @@ export function PlacesFields({ field, of }: Pick<FieldProps, "field"> & { readon
         {...field("seat_minutes", String(of?.seatMinutes ?? ""))}
         label="Seat minutes (optional)"
         inputmode="numeric"
-        hint="How long a floating seat lasts after its last heartbeat; empty: a machine keeps its place until it is released."
+        hint="How long a machine keeps its place after its last heartbeat: up to 1,440 for a floating seat, up to 129,600 (90 days) for node-locked machines that check in; empty: until it is released."
       />
       <TextField
         {...field("self_releases", String(of?.selfReleases ?? ""))}

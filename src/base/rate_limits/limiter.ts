@@ -5,7 +5,7 @@
  * client address, for all others. They share nothing, so a flood of addresses can fill only the table
  * of addresses and never crowds out a customer's window.
  */
-import { type KeyWindows, type WindowStats, WindowTable } from "./window_table.ts";
+import { growLimit, type KeyWindows, type LimitOf, type WindowStats, WindowTable } from "./window_table.ts";
 
 export interface Limiter<Endpoint extends string> {
   /** The windows of each endpoint. Look them up once and keep them. */
@@ -21,9 +21,15 @@ const KEY_CAPACITY = 1_000_000;
 /** The most windows by client address of an endpoint. Any sender can cause one. */
 const ADDRESS_CAPACITY = 50_000;
 
+interface LimiterOptions<Endpoint> {
+  /** The endpoints at which a key may send at least as many requests as its `leastLimit` says. */
+  readonly growing?: readonly NoInfer<Endpoint>[];
+  /** Returns windows of keys that several processes share; without it the windows are those of this process. */
+  readonly sharedWindowsOf?: ((endpoint: Endpoint, limitOf: LimitOf) => KeyWindows) | undefined;
+}
+
 /**
- * Creates the windows of endpoints from their limits in requests a minute; 0 means no limit. `sharedWindowsOf` returns
- * windows of keys that several processes share; without it the windows are those of this process.
+ * Creates the windows of endpoints from their limits in requests a minute; 0 means no limit.
  *
  * A window takes about 250 bytes, and up to 900 for a sender that calls in every second of a minute.
  * Throws a RangeError for a limit out of its range.
@@ -37,15 +43,20 @@ const ADDRESS_CAPACITY = 50_000;
  */
 export function createLimiter<Endpoint extends string>(
   limits: Readonly<Record<Endpoint, number>>,
-  sharedWindowsOf?: (endpoint: Endpoint, limit: number) => KeyWindows,
+  { growing = [], sharedWindowsOf }: LimiterOptions<Endpoint> = {},
 ): Limiter<Endpoint> {
-  const windows = mapValues(limits, (limit, endpoint) => ({
-    byKey:
-      limit > 0 && sharedWindowsOf !== undefined
-        ? sharedWindowsOf(endpoint, limit)
-        : new WindowTable(limit, KEY_CAPACITY),
-    byAddress: new WindowTable(limit, ADDRESS_CAPACITY),
-  }));
+  const windows = mapValues(limits, (limit, endpoint) => {
+    const limitOf: LimitOf | undefined = growing.includes(endpoint)
+      ? ({ leastLimit = 0 }) => growLimit(limit, leastLimit)
+      : undefined;
+    return {
+      byKey:
+        limit > 0 && sharedWindowsOf !== undefined
+          ? sharedWindowsOf(endpoint, limitOf ?? (() => limit))
+          : new WindowTable(limit, KEY_CAPACITY, { limitOf }),
+      byAddress: new WindowTable(limit, ADDRESS_CAPACITY),
+    };
+  });
   return {
     windows,
     stats: () =>

@@ -13,7 +13,9 @@ export {
 export { InFlight } from "./in_flight.ts";
 export { createLimiter, type Limiter } from "./limiter.ts";
 export {
+  growLimit,
   type KeyWindows,
+  type LimitOf,
   type Sender,
   toResetAt,
   type Verdict,

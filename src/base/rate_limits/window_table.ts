@@ -71,6 +71,16 @@ const switchedOff: Verdict = Object.freeze({
 export interface Sender {
   readonly uuid: string;
   window: HeldWindow | undefined;
+  /** How many requests a minute it may send at least, where limits grow; by default 0. */
+  readonly leastLimit?: number;
+}
+
+/** Returns the limit of a sender in requests a minute. */
+export type LimitOf = (sender: Sender) => number;
+
+/** Returns a limit that is at least `least`, in requests a minute. A limit of 0 means no limit, and stays. */
+export function growLimit(limit: number, least: number): number {
+  return limit === 0 ? 0 : Math.max(limit, least);
 }
 
 /** A sender's window with its place in the list. */
@@ -100,6 +110,8 @@ class HeldWindow extends SlidingWindow {
 export class WindowTable implements KeyWindows {
   readonly #limit: number;
   readonly #capacity: number;
+  /** Undefined if all senders have the same limit. */
+  readonly #limitOf: LimitOf | undefined;
   readonly #held = new Map<string, HeldWindow>();
   readonly #overflow = new HeldWindow("");
   #first: HeldWindow | undefined;
@@ -110,9 +122,10 @@ export class WindowTable implements KeyWindows {
 
   /**
    * Creates an empty table: `limit` requests a minute, 0 to 2³⁰, 0 for no limit; at most `capacity` windows, ≥ 1,
-   * besides the overflow window. Throws a RangeError for other numbers.
+   * besides the overflow window. `limitOf` gives a sender that keeps its window a higher limit. Throws a RangeError for
+   * other numbers.
    */
-  constructor(limit: number, capacity: number) {
+  constructor(limit: number, capacity: number, { limitOf }: { readonly limitOf?: LimitOf | undefined } = {}) {
     if (!Number.isInteger(limit) || limit < 0 || limit > MAX_LIMIT) {
       throw new RangeError(`Cannot make windows: limit must be a whole number from 0 to ${MAX_LIMIT}`);
     }
@@ -121,18 +134,21 @@ export class WindowTable implements KeyWindows {
     }
     this.#limit = limit;
     this.#capacity = capacity;
+    this.#limitOf = limitOf;
   }
 
   /** Counts a request of the sender if there is room; otherwise refuses the request and does not count it. */
   take(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
-    const window = this.#windowOf(sender) ?? (this.#overflowIsFull() ? this.#spill() : this.#admit(sender));
+    const limit = this.#limitFor(sender);
+    const window =
+      this.#windowOf(sender) ?? (this.#overflowIsFull(limit) ? this.#spill() : this.#admit(sender));
     window.forget(this.#second);
-    const allowed = window.total < this.#limit;
+    const allowed = window.total < limit;
     if (allowed) this.#count(window);
     else this.#refused += 1;
-    return this.#verdict(window, allowed, nowMs);
+    return this.#verdict(window, limit, allowed, nowMs);
   }
 
   /**
@@ -142,18 +158,19 @@ export class WindowTable implements KeyWindows {
   record(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
+    const limit = this.#limitFor(sender);
     const window = this.#windowOf(sender) ?? this.#admit(sender);
     window.forget(this.#second);
-    const allowed = window.total < this.#limit;
+    const allowed = window.total < limit;
     this.#count(window);
-    return { ...this.#verdict(window, allowed, nowMs), countedSecond: this.#second };
+    return { ...this.#verdict(window, limit, allowed, nowMs), countedSecond: this.#second };
   }
 
   /** Returns the decision without counting: for a request that is counted by another one. */
   peek(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
-    return this.#look(this.#windowOf(sender) ?? this.#overflow, nowMs);
+    return this.#look(this.#windowOf(sender) ?? this.#overflow, this.#limitFor(sender), nowMs);
   }
 
   /**
@@ -166,7 +183,8 @@ export class WindowTable implements KeyWindows {
     // A window created since then has inherited the request from the overflow window, which keeps it for all others.
     const window = this.#windowOf(sender) ?? this.#overflow;
     window.takeBack(verdict.countedSecond);
-    return this.#look(window, nowMs);
+    // Not the present limit of the sender: one answer names one limit.
+    return this.#look(window, verdict.limit, nowMs);
   }
 
   stats() {
@@ -182,20 +200,25 @@ export class WindowTable implements KeyWindows {
     return window;
   }
 
-  #look(window: HeldWindow, nowMs: number): Verdict {
+  #limitFor(sender: string | Sender): number {
+    return this.#limitOf === undefined || typeof sender === "string" ? this.#limit : this.#limitOf(sender);
+  }
+
+  #look(window: HeldWindow, limit: number, nowMs: number): Verdict {
     window.forget(this.#second);
-    const verdict = this.#verdict(window, window.total < this.#limit, nowMs);
+    const verdict = this.#verdict(window, limit, window.total < limit, nowMs);
     const resetAfterMs = window.total === 0 ? 0 : verdict.resetAfterMs;
     return { ...verdict, countedSecond: undefined, resetAfterMs };
   }
 
-  #verdict(window: HeldWindow, allowed: boolean, nowMs: number): Verdict {
+  /** Four arguments, because an object of them would be made for each request. */
+  #verdict(window: HeldWindow, limit: number, allowed: boolean, nowMs: number): Verdict {
     return {
       allowed,
-      limit: this.#limit,
-      remaining: Math.max(0, this.#limit - window.total),
+      limit,
+      remaining: Math.max(0, limit - window.total),
       countedSecond: allowed ? this.#second : undefined,
-      retryAfterSeconds: allowed ? 0 : window.roomAtSecond(this.#limit) - this.#second,
+      retryAfterSeconds: allowed ? 0 : window.roomAtSecond(limit) - this.#second,
       resetAfterMs: window.emptyAtSecond * 1000 - nowMs,
     };
   }
@@ -217,8 +240,8 @@ export class WindowTable implements KeyWindows {
   }
 
   /** A window that inherits a full one would also refuse, and would cost a place. */
-  #overflowIsFull(): boolean {
-    return this.#overflow.total >= this.#limit;
+  #overflowIsFull(limit: number): boolean {
+    return this.#overflow.total >= limit;
   }
 
   #spill(): HeldWindow {

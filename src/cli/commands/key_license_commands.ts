@@ -89,12 +89,17 @@ const limit = databaseCommand({
 
 const machines = databaseCommand({
   name: "machines",
-  description: "limit the machines of the key's license, and set how long a floating seat lasts",
+  description:
+    "limit the machines of the key's license, and set how long they keep their places without a heartbeat",
   arguments: KEY_ID,
   options: {
     ...REASON,
     maxMachines: option("the most machines, or none: not counted", orNone(MAX_MACHINES), { as: "n" }),
-    seatMinutes: option("minutes of a seat, or none: node-locked", orNone(SEAT_MINUTES), { as: "n" }),
+    seatMinutes: option(
+      "minutes from the last heartbeat of a machine until it loses its place: up to 1,440 for a floating seat, more for node-locked machines that check in; or none: never",
+      orNone(SEAT_MINUTES),
+      { as: "n" },
+    ),
     selfReleases: option(
       "how many machines clients may release by their ids in 30 days, or none: the usual number",
       orNone(SELF_RELEASES),

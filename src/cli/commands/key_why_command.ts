@@ -3,7 +3,6 @@ import { NEVER_EXPIRES, toTimestamp } from "../../base/calendar.ts";
 import type { Code } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { escapeControls } from "../../base/text/mod.ts";
-import type { Config } from "../../installation/config/mod.ts";
 import {
   describeRefused,
   explainKey,
@@ -18,10 +17,11 @@ import {
   describeTerm,
   ERASED,
   isErased,
+  leastLimitOf,
   monthlyLimitOf,
   refuseUnknownKey,
 } from "../../licensing/mod.ts";
-import { meaningOfCode } from "../../wire/mod.ts";
+import { limitsOfKey, meaningOfCode } from "../../wire/mod.ts";
 import { databaseCommand } from "../command.ts";
 import type { Invocation } from "../invocation.ts";
 import { KEY_ID } from "../options.ts";
@@ -29,16 +29,15 @@ import type { Printer } from "../print.ts";
 import { orRefuse } from "../run.ts";
 import { hangText, NO_BREAK, withBlanks, wrapText } from "../wrap_text.ts";
 
-type Limits = Config["limits"];
-
 export const why = databaseCommand({
   name: "why",
   description: "explain why a key works or does not: its state, its limits and its last refusals",
   arguments: KEY_ID,
-  async run({ id, json }, { invocation, config: { limits }, database, now, print }) {
+  async run({ id, json }, { invocation, config, database, now, print }) {
     const explanation = orRefuse(
       (await explainKey(database, id, { now })) ?? refuseUnknownKey("explain key", id),
     );
+    const limits = limitsOfKey(config.limits, leastLimitOf(explanation.key));
     if (json) print.document(renderExplanation(explanation, limits));
     else printPage(invocation, print, { explanation, limits });
   },
@@ -92,6 +91,8 @@ function printPage(
     if (command !== undefined) out(`  claviger ${command}\n`);
   }
 }
+
+type Limits = ReturnType<typeof limitsOfKey>;
 
 const WIDTH = 80;
 const INDENT = 13;
@@ -165,6 +166,7 @@ function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
     RATE_LIMIT_EXCEEDED: [`, so ${MUST_WAIT}.`],
     LICENSE_REQUIRED: [". Give the license that tier:", `keys tier ${key.id} TIER`],
     MACHINE_LIMIT_REACHED: [". See who holds them:", `machines list --license ${key.licenseId}`],
+    RELEASE_LIMIT_REACHED: [". Release one for the customer:", `machines list --license ${key.licenseId}`],
     NOT_FOUND: [". List the models:", "models list"],
     NOT_CONFIGURED: [". Look for the cause:", "doctor"],
   };

@@ -92,7 +92,11 @@ const issue = databaseCommand({
     ),
     monthlyLimit: option("inferences a month; by default the tier's limit", MONTHLY_LIMIT, { as: "n" }),
     maxMachines: option("the most machines; by default they are not counted", MAX_MACHINES, { as: "n" }),
-    seatMinutes: option("minutes of a floating seat; by default node-locked", SEAT_MINUTES, { as: "n" }),
+    seatMinutes: option(
+      "minutes from the last heartbeat of a machine until it loses its place: up to 1,440 for a floating seat, more for node-locked machines that check in; by default never",
+      SEAT_MINUTES,
+      { as: "n" },
+    ),
     selfReleases: option(
       "how many machines clients may release by their ids in 30 days; by default three, or for seats ten for each place in a day",
       SELF_RELEASES,

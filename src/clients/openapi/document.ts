@@ -11,6 +11,7 @@ import {
   COMMON_HEADERS,
   conditionFor,
   type DescribedOperation,
+  GROWING_ENDPOINTS,
   header,
   type Json,
   optionalNumber,
@@ -117,7 +118,7 @@ function toOperation(
   const { summary, description, codes } = operation;
   const isCounted = isLimited(endpoint);
   const perMinute = isCounted ? limits[endpoint] : 0;
-  const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
+  const sentences = [description, perMinute > 0 ? describeLimit(endpoint, perMinute) : undefined];
   return {
     ...operation,
     path: path.replaceAll(/:(\w+)/g, "{$1}"),
@@ -132,6 +133,12 @@ function toOperation(
     isCounted,
     codes: [...codes, ...EVERYWHERE],
   };
+}
+
+function describeLimit(endpoint: ClientRoute["endpoint"], perMinute: number): string {
+  const grows = GROWING_ENDPOINTS.some((growing) => growing === endpoint);
+  const more = grows ? ", and at least as many as the license has places, up to 5000" : "";
+  return `At most ${perMinute} requests a minute${more}.`;
 }
 
 /** Returns the places where the key may be; an empty place means the body, or a signed address. */

@@ -5,6 +5,7 @@
 import * as v from "valibot";
 import { count, described, identifier, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { keyPattern } from "../../licensing/keys/mod.ts";
+import { holdingMachineSchema, machinesPageSchema } from "../../licensing/machines/mod.ts";
 import type { Brand } from "../../licensing/mod.ts";
 import { featuresOf, TIERS, valuesSchema } from "../../licensing/mod.ts";
 import { CLIENT_CODES, toWireCode } from "../../wire/mod.ts";
@@ -12,7 +13,8 @@ import { revocation } from "../auth_routes.ts";
 import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
 import { licenseFields } from "../license_routes.ts";
-import { activationFields, machineFields } from "../machine_routes.ts";
+import { machineListFields } from "../machine_list_routes.ts";
+import { activationFields, machineFields, releaseFields } from "../machine_routes.ts";
 
 /** Creates the schemas for a brand; its words are in keys, model types and a field of the installer. */
 export function createSchemas(brand: Brand) {
@@ -91,6 +93,8 @@ export function createSchemas(brand: Brand) {
     LicenseRequest: v.object({ api_key: apiKey, ...licenseFields.entries }),
     ActivationRequest: v.object({ api_key: apiKey, ...activationFields.entries }),
     MachineRequest: v.object({ api_key: apiKey, ...machineFields.entries }),
+    ReleaseRequest: v.object({ api_key: apiKey, ...releaseFields.entries }),
+    MachineListRequest: v.object({ api_key: apiKey, ...machineListFields.entries }),
     EventRequest: v.object({ api_key: apiKey, ...eventFields.entries }),
     Validation: v.object({
       valid: v.literal(true),
@@ -122,7 +126,20 @@ export function createSchemas(brand: Brand) {
     }),
     Activation: v.object({ ...machine, machines: places }),
     Heartbeat: v.object(machine),
-    Release: v.object({ released: v.literal(true), machine_id: machine.machine_id }),
+    Release: v.object({
+      released: v.literal(true),
+      machine_id: machine.machine_id,
+      state: described(
+        v.optional(v.nullable(oneOfThese(["released", "offline"]))),
+        "Only of a release by id: `offline` if a license that was signed for it still holds its place",
+      ),
+      taken_until: described(
+        v.optional(v.nullable(timestamp())),
+        "Only of a release by id: until when that license holds its place; null if it is free",
+      ),
+    }),
+    Machine: holdingMachineSchema,
+    MachineList: machinesPageSchema,
     ModelList: v.object({ models: v.array(Model), total: count() }),
     Model,
     EventLogged: v.object({

@@ -11,7 +11,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
-import type { KeyWindows, Verdict } from "../../base/rate_limits/mod.ts";
+import type { KeyWindows, LimitOf, Sender, Verdict } from "../../base/rate_limits/mod.ts";
 import { type Database, DatabaseUnavailable } from "../../database/mod.ts";
 import { type Counted, countBatch, type WindowRequests } from "./count_batch.ts";
 
@@ -30,18 +30,23 @@ interface Line extends WindowRequests {
 }
 
 /**
- * Returns a function that makes the windows of an endpoint with `limit` requests in any 60 s, 1 or more. The windows of
- * all endpoints wait together.
+ * Returns a function that makes the windows of an endpoint. `limitOf` returns how many requests a key may send in any 60 s, 1
+ * or more. The windows of all endpoints wait together.
  *
  * One long function, because its closures share the lines and what is known of full windows.
  */
 export function createSharedWindows(database: Database, clock: Clock) {
   const lines = new Map<string, Line>();
   /** The full windows, each with the monotonic time at which its statement returned. */
-  const full = new LRUCache<string, Counted & { readonly answeredMs: number }>({ max: MAX_FULL });
+  const full = new LRUCache<string, Counted & { readonly limit: number; readonly answeredMs: number }>({
+    max: MAX_FULL,
+  });
   let isRunning = false;
 
-  /** Returns the line of a window, whose statement is sent when the statement before has returned. */
+  /**
+   * Returns the line of a window, whose statement is sent when the statement before has returned. A line that waits keeps its
+   * limit: if the limit of the key has just changed, the requests of the next line get the new one.
+   */
   function lineOf(window: Pick<Line, "keyUuid" | "endpoint" | "limit">): Line {
     const known = lines.get(nameOf(window));
     if (known !== undefined) return known;
@@ -90,7 +95,7 @@ export function createSharedWindows(database: Database, clock: Clock) {
         const window = byName.get(name);
         if (window === undefined) throw new Error("The statement returns each window");
         if (window.roomSecond === null) full.delete(name);
-        else full.set(name, { ...window, answeredMs });
+        else full.set(name, { ...window, limit: line.limit, answeredMs });
         line.counted.resolve(window);
       }
     } catch (error) {
@@ -98,21 +103,22 @@ export function createSharedWindows(database: Database, clock: Clock) {
     }
   }
 
-  return (endpoint: string, limit: number): KeyWindows => {
+  return (endpoint: string, limitOf: LimitOf): KeyWindows => {
     let refused = 0;
     let waiting = 0;
 
-    /** Returns the refusal of a window that is known to be full. */
-    function refusalOf(keyUuid: string, nowMs: number): Verdict | undefined {
-      const known = full.get(nameOf({ endpoint, keyUuid }));
-      if (known === undefined) return undefined;
+    /** Returns the refusal of a window that is known to be full, with this limit. */
+    function refusalOf(sender: Sender, nowMs: number): Verdict | undefined {
+      const known = full.get(nameOf({ endpoint, keyUuid: sender.uuid }));
+      if (known === undefined || known.limit !== limitOf(sender)) return undefined;
       const now = { ...known, nowMs: known.nowMs + nowMs - known.answeredMs };
-      return now.nowMs < toMs(known.roomSecond ?? 0) ? toRefusal(now, limit) : undefined;
+      return now.nowMs < toMs(known.roomSecond ?? 0) ? toRefusal(now, known.limit) : undefined;
     }
 
-    async function ask(keyUuid: string, wanted: 0 | 1): Promise<Verdict> {
+    async function ask(sender: Sender, wanted: 0 | 1): Promise<Verdict> {
       if (waiting >= MAX_WAITING) throw new DatabaseUnavailable("too many requests wait to be counted");
-      const line = lineOf({ keyUuid, endpoint, limit });
+      const line = lineOf({ keyUuid: sender.uuid, endpoint, limit: limitOf(sender) });
+      const { limit } = line;
       line.wanted += wanted;
       const place = line.wanted;
       waiting++;
@@ -129,15 +135,15 @@ export function createSharedWindows(database: Database, clock: Clock) {
     }
 
     return {
-      take({ uuid }, nowMs) {
-        const refusal = refusalOf(uuid, nowMs);
-        if (refusal === undefined) return ask(uuid, 1);
+      take(sender, nowMs) {
+        const refusal = refusalOf(sender, nowMs);
+        if (refusal === undefined) return ask(sender, 1);
         refused++;
         return refusal;
       },
-      peek: ({ uuid }, nowMs) => refusalOf(uuid, nowMs) ?? ask(uuid, 0),
+      peek: (sender, nowMs) => refusalOf(sender, nowMs) ?? ask(sender, 0),
       takeBack({ uuid }, verdict) {
-        const { countedSecond, remaining } = verdict;
+        const { countedSecond, remaining, limit } = verdict;
         if (countedSecond === undefined) return verdict;
         const window = { keyUuid: uuid, endpoint, limit };
         full.delete(nameOf(window));

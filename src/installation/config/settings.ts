@@ -143,6 +143,7 @@ const TABLE = {
   CLAVIGER_LIMIT_MACHINE_ACTIVATE: requestLimit("60", "/v1/machines/activate"),
   CLAVIGER_LIMIT_MACHINE_HEARTBEAT: requestLimit("60", "/v1/machines/heartbeat"),
   CLAVIGER_LIMIT_MACHINE_RELEASE: requestLimit("60", "/v1/machines/release"),
+  CLAVIGER_LIMIT_MACHINE_LIST: requestLimit("60", "/v1/machines/list"),
   CLAVIGER_OFFLINE_DAYS: {
     default: USUAL_OFFLINE_DAYS,
     ...OFFLINE_DAYS,

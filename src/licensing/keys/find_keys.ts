@@ -8,7 +8,9 @@ import {
   featuresAt,
   featuresChangeAt,
   keyEnd,
+  leastLimitOf,
   monthlyLimitOf,
+  type Places,
   type Tier,
 } from "../mod.ts";
 import { parseKeyHash } from "./key_hash.ts";
@@ -18,6 +20,7 @@ interface Row
   extends AccountNames,
     Featured,
     Entitled,
+    Pick<Places, "maxMachines">,
     Pick<KeyRecord, "uuid" | "licenseUuid" | "accountUuid" | "state" | "tier" | "monthlyLimit"> {
   readonly hash: string;
   readonly expiresAt: Date;
@@ -40,7 +43,7 @@ export async function findKeysByHash(
       select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
              a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
              l.monthly_limit as "monthlyLimit", ${keyEnd(sql)} as "expiresAt",
-             l.updates_until as "updatesUntil", l.own_features as "ownFeatures",
+             l.updates_until as "updatesUntil", l.max_machines as "maxMachines", l.own_features as "ownFeatures",
              l.own_entitlements as "ownEntitlements", t.entitlements as "tierEntitlements",
              coalesce(u.used, 0) as used
         from keys k
@@ -109,6 +112,7 @@ function toRecord(row: Row, monthIndex: number, nowMs: number): KeyRecord {
     entitlements: renderEntitlements(row),
     monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
     hash0,
+    leastLimit: leastLimitOf(row),
     quotaAt: 0,
     uuid: row.uuid,
     licenseUuid: row.licenseUuid,

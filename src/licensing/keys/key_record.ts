@@ -11,7 +11,7 @@ import type { Sender } from "../../base/rate_limits/mod.ts";
 import type { Account, KeyState, Tier } from "../mod.ts";
 import type { KeyHash } from "./key_hash.ts";
 
-export interface KeyRecord extends KeyData, CacheMark, UseMark, RenderedAnswer, Sender {}
+export interface KeyRecord extends KeyData, CacheMark, UseMark, RenderedAnswer, Required<Sender> {}
 
 /** The data from the database; `find_keys.ts` reads it. */
 interface KeyData extends KeyHash {

@@ -26,7 +26,7 @@ const INTERVAL_MS = 10_000;
 const MAX_PAUSE_MS = 300_000;
 
 /**
- * The codes that are recorded. A key has at most twenty rows with them: `INVALID_KEY` has two reasons, and too many
+ * The codes that are recorded. A key has at most 22 rows with them: `INVALID_KEY` has two reasons, and too many
  * requests have the endpoint.
  */
 const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
@@ -39,6 +39,7 @@ const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
   "NOT_FOUND",
   "QUOTA_EXCEEDED",
   "RATE_LIMIT_EXCEEDED",
+  "RELEASE_LIMIT_REACHED",
 ]);
 
 /** The refusals of a key that one write adds to its row. */
@@ -131,7 +132,7 @@ export async function listRefusalCounts(database: Database, keyUuid: string): Pr
         from refusals
        where key_id = ${keyUuid}::uuid
        order by last_at desc, code collate "C", reason collate "C"
-       -- A bound, in case an earlier or later version records other codes: this version has at most twenty rows a key.
+       -- A bound, in case an earlier or later version records other codes: this version has at most 22 rows a key.
        limit 50`,
   );
 }

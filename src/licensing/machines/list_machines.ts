@@ -54,6 +54,15 @@ export async function findMachine(
   return machine;
 }
 
+/** Returns the columns, as SQL, that say how and since when the machine `m` in `state` holds its place. */
+export function placeColumns(sql: Sql): Fragment {
+  return sql`
+    state, m.activated_at as "activatedAt", m.last_seen_at as "lastSeenAt",
+    case when state = 'active' then nullif(m.active_until, 'infinity') end as "activeUntil",
+    case when state in ('active', 'offline') then nullif(greatest(m.active_until, m.signed_until), 'infinity') end
+      as "takenUntil"`;
+}
+
 /** Selects the ids of the machines of a page: the first ones of each stored state, whose order an index has. */
 function selectPage(sql: Sql, filter: MachineFilter): Fragment {
   const { accountUuid, licenseUuid, keyUuid, state, afterUuid, restriction, newestFirst } = filter;
@@ -92,11 +101,7 @@ async function select(
 ): Promise<MachineSummary[]> {
   const rows = await database.read<Row>(
     (sql) => sql`
-      select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, state,
-             m.activated_at as "activatedAt", m.last_seen_at as "lastSeenAt",
-             case when state = 'active' then nullif(m.active_until, 'infinity') end as "activeUntil",
-             case when state in ('active', 'offline') then nullif(greatest(m.active_until, m.signed_until), 'infinity') end
-               as "takenUntil"
+      select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, ${placeColumns(sql)}
         from machines m
         join licenses l on l.id = m.license_id
         join accounts a on a.id = l.account_id

@@ -1,6 +1,6 @@
 /**
  * Machines: where a license runs. A license can have a number of places; a machine that is activated holds one until it
- * is released (node-locked) or its heartbeats stop (floating). Owns the table `machines`.
+ * is released (node-locked) or its heartbeats stop (floating). Owns the tables `machines` and `self_releases`.
  *
  * Every change of places is a function in SQL that locks the row of the license first and counts afterwards, in a
  * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once. The
@@ -8,6 +8,15 @@
  */
 export { activateMachine, toMachineId } from "./activate_machine.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
+export {
+  holdingMachineSchema,
+  listForClient,
+  MACHINE_ID,
+  MACHINES_A_PAGE,
+  machinesPageSchema,
+  renderMachinesPage,
+  USUAL_PAGE,
+} from "./list_for_client.ts";
 export { countMachines, findMachine, listMachines, type MachineSummary } from "./list_machines.ts";
 export { MACHINE_FIELDS, RELEASED_FIELDS, renderMachine } from "./machine_fields.ts";
 export { findMachineFilter, MACHINE_CONDITIONS, type MachineFilter } from "./machine_filter.ts";
@@ -20,6 +29,7 @@ export {
   STATE_MEANINGS,
 } from "./machine_state.ts";
 export { deleteEndedMachines, machinesUpkeep, noteEnds, noteEndsUpkeep } from "./machines_upkeep.ts";
+export { releaseById } from "./release_by_id.ts";
 export {
   findReleasable,
   refuseUnknownMachine,

@@ -6,6 +6,7 @@ import type { RestrictedBy, Restriction } from "../mod.ts";
 import { findMachine, type MachineSummary } from "./list_machines.ts";
 import { allowsMachine } from "./machine_filter.ts";
 import { isHolding } from "./machine_state.ts";
+import { releasedRow } from "./released_row.ts";
 
 /** A machine after its release: until when its place stays taken, and whether this release ended anything. */
 export interface ReleasedMachine extends Pick<MachineSummary, "id" | "state" | "takenUntil"> {
@@ -29,20 +30,16 @@ export async function releaseByOperator(
          where m.id = ${uuid}::uuid and ${allowsMachine(sql, restriction)}
       ),
       released as materialized (
-        select r.*, case when r.ended_at is null then 'offline' else 'released' end as state
+        select r.license_id, case when r.ended_at is null then 'offline' else 'released' end as state,
+               case when r.ended_at is null then r.signed_until end as taken_until
           from allowed a cross join lateral release_place(a.license_id, a.fingerprint) r
       ),
-      noted as (
-        select l.account_id, l.id as license_id,
-               (select k.id from keys k where k.license_id = l.id order by k.id desc limit 1) as key_id,
-               jsonb_build_object('machine', ${toId("mch", uuid)}::text, 'state', 'active') as before,
-               jsonb_build_object('machine', ${toId("mch", uuid)}::text, 'state', r.state)
-                 || case when r.state = 'offline' then jsonb_build_object('taken_until', r.signed_until) else '{}' end
-                 as after
-          from released r join licenses l on l.id = r.license_id
-      ),
+      noted as (${releasedRow(sql, {
+        uuid,
+        keyUuid: sql`(select k.id from keys k where k.license_id = l.id order by k.id desc limit 1)`,
+      })}),
       logged as (${auditCte(sql, { action: "machine.release", actor, at: now, from: sql`noted` })})
-      select state, case when state = 'offline' then signed_until end as "takenUntil" from released`,
+      select state, taken_until as "takenUntil" from released`,
   );
   if (row !== undefined) return { id: toId("mch", uuid), ...row, isChanged: true };
   const machine = await findReleasable(database, uuid, { restriction });

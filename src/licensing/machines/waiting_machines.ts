@@ -36,19 +36,23 @@ interface Waiting {
   readonly askAtMs: number;
 }
 
-/**
- * Creates the memory of a process. `activationsAMinute` is the most activations that one key may send in a minute; 0 means no
- * limit.
- */
-export function createWaitingMachines(clock: Clock, activationsAMinute: number) {
+/** A machine's request for a place. */
+interface Asking {
+  /** The record of the key. */
+  readonly record: object;
+  /** The most activations that the key may send in a minute; 0 means no limit. */
+  readonly activationsAMinute: number;
+}
+
+/** Creates the memory of a process. */
+export function createWaitingMachines(clock: Clock) {
   const machines = new LRUCache<string, Waiting>({ max: MAX_MACHINES });
   /** For each license, the latest moment that a machine has got, by the monotonic clock. */
   const latestMomentMs = new LRUCache<string, number>({ max: MAX_LICENSES });
-  const asksAMinute = Math.max(1, Math.min(activationsAMinute / 2 || MOST_ASKS_A_MINUTE, MOST_ASKS_A_MINUTE));
-  const betweenMs = 60_000 / asksAMinute;
 
   /** Returns the moment at which a machine may ask again: the one that it has, or else the next free one. */
-  function findMoment({ licenseUuid, hash }: MachineName, nowMs: number): number {
+  function findMoment({ licenseUuid, hash }: MachineName, betweenMs: number): number {
+    const nowMs = clock.monotonicMs();
     const { askAtMs = 0 } = machines.get(hash) ?? {};
     if (askAtMs > nowMs) return askAtMs;
     const latestMs = latestMomentMs.get(licenseUuid) ?? 0;
@@ -57,36 +61,49 @@ export function createWaitingMachines(clock: Clock, activationsAMinute: number) 
     return next;
   }
 
-  function refuse(machine: MachineName, waiting: Omit<Waiting, "askAtMs">): Refusal {
-    const nowMs = clock.monotonicMs();
-    const askAtMs = findMoment(machine, nowMs);
+  function refuse(
+    machine: MachineName,
+    waiting: Omit<Waiting, "askAtMs">,
+    activationsAMinute: Asking["activationsAMinute"],
+  ): Refusal {
+    const askAtMs = findMoment(machine, betweenAsksMs(activationsAMinute));
     machines.set(machine.hash, { ...waiting, askAtMs });
     const { code, sentence, machines: places } = waiting.refusal;
     // The clock has fractions, and their sums are not exact.
-    const retryAfterSeconds = Math.max(1, Math.ceil(Math.round(askAtMs - nowMs) / 1_000));
+    const retryAfterSeconds = Math.max(1, Math.ceil(Math.round(askAtMs - clock.monotonicMs()) / 1_000));
     return new Refusal(code, sentence, { ...(places && { machines: places }), retryAfterSeconds });
   }
 
   return {
     /** Returns the refusal of a machine that was refused before and cannot get a place yet; otherwise undefined. */
-    findRefusal(machine: MachineName, record: object): Refusal | undefined {
+    findRefusal(machine: MachineName, { record, activationsAMinute }: Asking): Refusal | undefined {
       const known = machines.get(machine.hash);
       if (known === undefined || known.record !== record || clock.monotonicMs() >= known.fullUntilMs)
         return undefined;
-      return refuse(machine, known);
+      return refuse(machine, known, activationsAMinute);
     },
     /**
-     * Remembers a machine that the database refused, and returns the refusal with the time to wait. `record` is the record
-     * of its key, and `askedMs` the time by the monotonic clock, both from before the statement.
+     * Remembers a machine that the database refused, and returns the refusal with the time to wait. The record of its key is
+     * from before the statement, and so is `askedMs`, the time by the monotonic clock.
      */
     noteRefusal(
       machine: MachineName,
       refusal: Refusal,
-      { record, askedMs }: { readonly record: object; readonly askedMs: number },
+      { record, activationsAMinute, askedMs }: Asking & { readonly askedMs: number },
     ): Refusal {
       const roomInMs = (refusal.retryAfterSeconds ?? Number.POSITIVE_INFINITY) * 1_000;
       // The database rounds the time up to whole seconds.
-      return refuse(machine, { refusal, record, fullUntilMs: askedMs + roomInMs - 1_000 });
+      return refuse(
+        machine,
+        { refusal, record, fullUntilMs: askedMs + roomInMs - 1_000 },
+        activationsAMinute,
+      );
     },
   };
+}
+
+/** Returns the time between the moments of two machines of a license, whose key may send so many activations a minute. */
+function betweenAsksMs(activationsAMinute: number): number {
+  const half = activationsAMinute / 2 || MOST_ASKS_A_MINUTE;
+  return 60_000 / Math.max(1, Math.min(half, MOST_ASKS_A_MINUTE));
 }

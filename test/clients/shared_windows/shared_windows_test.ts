@@ -55,7 +55,7 @@ const clock = createTestClock(undefined, { stands: true });
 
 /** Makes the windows of one process, of one endpoint. */
 function openProcess(limit = LIMIT): KeyWindows {
-  return createSharedWindows(server.open(), clock)("validate", limit);
+  return createSharedWindows(server.open(), clock)("validate", () => limit);
 }
 
 const newKey = () => ({ uuid: newUuid(), window: undefined });
@@ -100,7 +100,10 @@ describe("createSharedWindows()", () => {
         what === "keys" ? { uuid: other, endpoint: "refresh" } : { uuid: one, endpoint: "validate" };
       const windows = createSharedWindows(server.open(), clock);
       const ask = ({ uuid, endpoint }: typeof first) =>
-        take(windows(endpoint, LIMIT), { uuid, window: undefined });
+        take(
+          windows(endpoint, () => LIMIT),
+          { uuid, window: undefined },
+        );
       expect(await countAllowed([first, second].map(ask))).toBe(2);
       const { asked } = await inTransaction(server.address, async (sql) => {
         const lock = ({ uuid, endpoint }: typeof first) => sql`
@@ -159,6 +162,20 @@ describe("createSharedWindows()", () => {
     expect(await take(windows, key)).toMatchObject({ allowed: false, retryAfterSeconds: 61 });
   });
 
+  test("uses a limit that has changed at once, also for a window that is known to be full, and takes back by the old one", async () => {
+    const key = { ...newKey(), leastLimit: 1 };
+    const windows = createSharedWindows(server.open(), clock)("validate", ({ leastLimit = 0 }) => leastLimit);
+    const takeWith = async (leastLimit: number) =>
+      await windows.take({ ...key, leastLimit }, clock.monotonicMs());
+    const first = await takeWith(1);
+    expect(await takeWith(1)).toMatchObject({ allowed: false, limit: 1 });
+    expect(await takeWith(3)).toMatchObject({ allowed: true, limit: 3, remaining: 1 });
+    expect(await windows.peek({ ...key, leastLimit: 3 }, 0)).toMatchObject({ limit: 3, remaining: 1 });
+    expect(windows.takeBack({ ...key, leastLimit: 3 }, first, 0)).toMatchObject({ limit: 1, remaining: 1 });
+    expect(await takeWith(1)).toMatchObject({ allowed: false, limit: 1 });
+    expect(await takeWith(3)).toMatchObject({ allowed: true, limit: 3, remaining: 1 });
+  });
+
   test("counts a request through the 60th second after its own", async () => {
     const [windows, key] = [openProcess(1), newKey()];
     expect((await take(windows, key)).allowed).toBe(true);
@@ -189,7 +206,7 @@ describe("createSharedWindows()", () => {
 
   test("sends no statement for a full window before the second that it named", async () => {
     const [database, key] = [server.open(), newKey()];
-    const windows = createSharedWindows(database, clock)("validate", 1);
+    const windows = createSharedWindows(database, clock)("validate", () => 1);
     await take(windows, key);
     await take(windows, key);
     const { statements } = database.stats();
@@ -264,7 +281,7 @@ describe("createSharedWindows()", () => {
 
   test("refuses every request that waits if the statement fails", async () => {
     const database = server.open();
-    const windows = createSharedWindows(database, clock)("validate", 1);
+    const windows = createSharedWindows(database, clock)("validate", () => 1);
     await database.close();
     const asked = await Promise.allSettled([take(windows, newKey()), take(windows, newKey())]);
     expect(asked.map(({ status }) => status)).toEqual(["rejected", "rejected"]);

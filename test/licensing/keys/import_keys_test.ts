@@ -87,7 +87,7 @@ describe("parseImportLine()", () => {
     [{ ...LINE, monthly_limit: -1 }, /^monthly_limit must be a whole number, at least 0$/],
     [{ ...LINE, monthly_limit: 2 ** 53 }, /^monthly_limit must be a whole number, at least 0$/],
     [{ ...LINE, max_machines: 0 }, /^max_machines must be a whole number from 1 to 1000000$/],
-    [{ ...LINE, seat_minutes: 4 }, /^seat_minutes must be a whole number from 5 to 1440$/],
+    [{ ...LINE, seat_minutes: 4 }, /^seat_minutes must be a whole number from 5 to 129600$/],
     [{ ...LINE, seat_minutes: 5 }, /^seat minutes need a machine limit, so give both$/],
     [{ ...LINE, max_machines: null, seat_minutes: 5 }, /^seat minutes need a machine limit, so give both$/],
     [{ ...LINE, used: 1.5 }, /^used must be a whole number, at least 0$/],

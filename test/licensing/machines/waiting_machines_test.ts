@@ -9,22 +9,26 @@ const SECOND_MS = 1_000;
 
 function start(activationsAMinute = 60) {
   const clock = createTestClock(undefined, { stands: true });
-  const waiting = createWaitingMachines(clock, activationsAMinute);
+  const waiting = createWaitingMachines(clock);
   const record = {};
   const machine = (name: string, licenseUuid = "license") => ({
     licenseUuid,
     hash: `${licenseUuid} ${name}`,
   });
   /** The machine asks, and the database says that the license is full. Returns the time to wait. */
-  const refuseBy = (name: string, { room, of = record }: { room?: number; of?: object } = {}) => {
+  const refuseBy = (
+    name: string,
+    { room, of = record, limit = activationsAMinute }: { room?: number; of?: object; limit?: number } = {},
+  ) => {
     const refusal =
       room === undefined
         ? FULL
         : refuse(FULL.code, FULL.sentence, { machines: { limit: 1, used: 1 }, retryAfterSeconds: room });
-    return waiting.noteRefusal(machine(name), refusal, { record: of, askedMs: clock.monotonicMs() })
-      .retryAfterSeconds;
+    const asking = { record: of, activationsAMinute: limit, askedMs: clock.monotonicMs() };
+    return waiting.noteRefusal(machine(name), refusal, asking).retryAfterSeconds;
   };
-  const fromMemory = (name: string, of: object = record) => waiting.findRefusal(machine(name), of);
+  const fromMemory = (name: string, of: object = record) =>
+    waiting.findRefusal(machine(name), { record: of, activationsAMinute });
   return { clock, waiting, record, machine, refuseBy, fromMemory };
 }
 
@@ -98,11 +102,21 @@ describe("createWaitingMachines()", () => {
     expect(refuseBy("other")).toBe(10);
   });
 
+  test("puts the moments closer together when the limit of a license has grown", () => {
+    const { refuseBy } = start();
+    expect(["a", "b", "c"].map((name) => refuseBy(name))).toEqual([10, 12, 14]);
+    const grown = Array.from({ length: 500 }, (_, index) => refuseBy(`machine ${index}`, { limit: 1_000 }));
+    expect(grown.at(-1)).toBe(14 + 500 * (60 / 500));
+  });
+
   test("never tells a machine to wait longer than an hour, and counts each license alone", () => {
     const { clock, waiting, machine, record, refuseBy } = start();
     const waits = Array.from({ length: 2_000 }, (_, index) => refuseBy(`${index}`) ?? 0);
     expect(Math.max(...waits)).toBe(3_600);
     const askedMs = clock.monotonicMs();
-    expect(waiting.noteRefusal(machine("a", "other"), FULL, { record, askedMs }).retryAfterSeconds).toBe(10);
+    expect(
+      waiting.noteRefusal(machine("a", "other"), FULL, { record, activationsAMinute: 60, askedMs })
+        .retryAfterSeconds,
+    ).toBe(10);
   });
 });
