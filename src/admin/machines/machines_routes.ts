@@ -17,6 +17,7 @@ import {
   RELEASE_COUNTS,
   RELEASE_FIELDS,
   RELEASED_FIELDS,
+  RELEASES_REQUEST_MS,
   refuseUnknownMachine,
   releaseByOperator,
   releaseMachines,
@@ -31,9 +32,6 @@ const MACHINE = titled("Machine", schemasOf(MACHINE_FIELDS));
 const RELEASED_MACHINE = titled("ReleasedMachine", schemasOf(RELEASED_FIELDS));
 const FREED_MACHINE = titled("FreedMachine", schemasOf(FREED_FIELDS));
 const MACHINE_RELEASE = titled("MachineRelease", schemasOf(RELEASE_FIELDS));
-
-/** The most time in which one request begins releases, so that it ends in time while the database is busy. */
-const MOST_RELEASING_MS = 5_000;
 
 const IDS_RULE = `must be a list of 1 to ${MOST_RELEASED} ids of machines`;
 
@@ -88,7 +86,7 @@ export const MACHINE_ROUTES = [
       const releases = await releaseMachines(database, body.ids, {
         ...call,
         clock,
-        mostMs: MOST_RELEASING_MS,
+        mostMs: RELEASES_REQUEST_MS,
       });
       return {
         ...renderFields(RELEASE_COUNTS, countReleases(releases)),

@@ -15,6 +15,7 @@ import {
   foreseeReleases,
   type MachineSummary,
   MOST_RELEASED,
+  RELEASES_REQUEST_MS,
   type Release,
   releaseMachines,
 } from "../../licensing/machines/mod.ts";
@@ -28,9 +29,6 @@ import type { Page } from "../frame/console/page.tsx";
 import { form, page } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { columnsAt, MACHINES } from "./machines.tsx";
-
-/** A request begins no release after this time, so that it ends in time while the database is busy. */
-const MOST_MS = 2_000;
 
 interface Selection {
   /** Those that are active now. */
@@ -68,7 +66,7 @@ const releaseAll: Action<Selection> = action({
   async perform({ of, by, visit }) {
     if (of.uuids.length === 0) return NONE;
     const { database, clock } = visit.options;
-    const releases = await releaseMachines(database, of.uuids, { ...by, clock, mostMs: MOST_MS });
+    const releases = await releaseMachines(database, of.uuids, { ...by, clock, mostMs: RELEASES_REQUEST_MS });
     return releasedPage(releases, of);
   },
 });

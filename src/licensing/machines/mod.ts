@@ -47,6 +47,7 @@ export {
   findActive,
   foreseeReleases,
   MOST_RELEASED,
+  RELEASES_REQUEST_MS,
   type Release,
   releaseMachines,
 } from "./release_many.ts";

@@ -14,6 +14,9 @@ import { type ReleasedMachine, releaseByOperator } from "./release_by_operator.t
 /** The most machines that are released at once. */
 export const MOST_RELEASED = 500;
 
+/** For how long one request begins releases, because its connection is closed after 30 s. */
+export const RELEASES_REQUEST_MS = 20_000;
+
 /** Finds the active machines that meet the conditions, at most {@linkcode MOST_RELEASED}, and tells whether there are more. */
 export async function findActive(
   database: Database,
