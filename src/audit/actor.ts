@@ -55,6 +55,9 @@ export const ACTOR_OR_NAME: Rule<string> = LINE;
 /** The rule for the reason of a change. */
 export const REASON_TEXT = lineOf(0, 2_000);
 
+/** The rule for the reason of a change that needs one. */
+export const NEEDED_REASON_TEXT = lineOf(1, 2_000);
+
 /** The form of an actor in the audit log. */
 const ACTOR = new RegExp(`^(${KINDS.join("|")}):.`);
 

@@ -15,6 +15,7 @@ export {
   type By,
   DOORS,
   describeActor,
+  NEEDED_REASON_TEXT,
   nameOfActor,
   REASON_TEXT,
 } from "./actor.ts";

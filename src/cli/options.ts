@@ -1,5 +1,5 @@
 /** The options and arguments that many commands share. */
-import { REASON_TEXT } from "../audit/mod.ts";
+import { NEEDED_REASON_TEXT, REASON_TEXT } from "../audit/mod.ts";
 import { idForm, idRule } from "../base/ids.ts";
 import type { ParsingRule } from "../base/rule.ts";
 import { lineOf } from "../database/mod.ts";
@@ -30,6 +30,11 @@ export const JSON_OPTIONS = { ...JSON_FLAG, ...PLACE_OPTIONS };
 
 /** For a command that makes a change: `withDatabase` adds the reason to the actor. */
 export const REASON = { reason: option("the reason, for the audit log", REASON_TEXT, { as: "text" }) };
+
+/** For a change that needs a reason. */
+export const NEEDED_REASON = {
+  reason: required("the reason, for the audit log", NEEDED_REASON_TEXT, { as: "text" }),
+};
 
 /** For a change of an expiry or of an end of updates, which is refused if it becomes earlier by mistake. */
 export const SHORTEN = { shorten: flag("allow an end that is earlier than the present one") };

@@ -4,7 +4,7 @@
  */
 export type { BegunSession, Login } from "./_begin_session.ts";
 export { operatorsUpkeep } from "./delete_ended.ts";
-export { noteEndedKeys, refuseEndedKeys } from "./ended_keys.ts";
+export { noteEndings, refuseEndings } from "./ended_keys.ts";
 export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";
 export { answerOnce } from "./idempotent_answers.ts";
 export { limitsOfToken, meaningOf } from "./limits_of_token.ts";

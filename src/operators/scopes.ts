@@ -15,6 +15,7 @@ export const SCOPE_MEANINGS = {
   "accounts:erase": "erase people",
   "machines:read": "see machines",
   "machines:release": "release machines",
+  "machines:free": "free places that signed licenses hold",
   "usage:read": "see the use and the figures of all customers",
   "models:read": "see models",
   "models:write": "add, upload, retire and remove models",
@@ -47,8 +48,8 @@ export type Role = (typeof ROLES)[number];
 const READING = SCOPES.filter((scope) => scope.endsWith(":read"));
 
 /**
- * A viewer reads; an editor also changes keys, accounts and models, and releases machines; only an admin also revokes and
- * erases.
+ * A viewer reads; an editor also changes keys, accounts and models, and releases machines; only an admin also revokes,
+ * erases, and frees places that signed licenses hold.
  */
 const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
   viewer: READING,

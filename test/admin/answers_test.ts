@@ -105,6 +105,7 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
     },
   },
   "POST /machines/:id/release": { CONFLICT: twice },
+  "POST /machines/:id/free": { CONFLICT: twice },
   "GET /machines": { NOT_FOUND: () => ({ path: "/machines?account=nobody@example.org" }) },
   "GET /openapi.json": { PRECONDITION_FAILED: () => ({ headers: { "if-match": '"other"' } }) },
   "GET /keys": { NOT_FOUND: () => ({ path: `/keys?account=${toId("usr", newUuid())}` }) },

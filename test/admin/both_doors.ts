@@ -6,6 +6,9 @@ export interface Subject {
   /** Unique to the door, for the names of models. */
   readonly door: string;
   id: string;
+  /** The newest key, and the machines that were activated or signed for last. */
+  api_key: string;
+  machines: string[];
   license_id: string;
   user_id: string;
   /** The keys that were issued before, the oldest first. */
@@ -17,6 +20,8 @@ export interface Change {
   readonly request: (subject: Subject) => readonly [method: string, path: string, body: object];
   /** True if the answer has the id of another key, which the further changes are for. */
   readonly isNew?: boolean;
+  /** So many machines of the key are activated before the change. */
+  readonly activates?: number;
 }
 
 const REASON = 'a "reason" with <b>, \' and \\ in it';
@@ -82,6 +87,28 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
         return ["POST", "/keys", body];
       },
       isNew: true,
+    },
+  ],
+  [
+    "release of many machines",
+    {
+      activates: 2,
+      command: ({ id }) => ["machines", "release-all", "--key", id, "--reason", REASON],
+      request: ({ machines }) => ["POST", "/machines/release", { ids: machines, reason: REASON }],
+    },
+  ],
+  [
+    "export for a machine",
+    {
+      command: ({ id }) => ["licenses", "export", id, "--days", "9", "--fingerprint", "lost-laptop"],
+      request: ({ id }) => ["POST", `/keys/${id}/license`, { days: 9, fingerprint: "lost-laptop" }],
+    },
+  ],
+  [
+    "freeing of its place",
+    {
+      command: ({ machines }) => ["machines", "free", machines[0] ?? "", "--reason", REASON],
+      request: ({ machines }) => ["POST", `/machines/${machines[0]}/free`, { reason: REASON }],
     },
   ],
   ["suspend", onKey("suspend")],

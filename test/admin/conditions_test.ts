@@ -73,6 +73,7 @@ describe("the console", () => {
     "/accounts/:id",
     "/accounts/:id/erasure",
     "/licenses/:id",
+    "/machines/many",
     "/machines/:id",
     "/tiers",
     "/models/_add",
@@ -189,6 +190,7 @@ describe("the API", () => {
     "/accounts/:id/usage": { month: MONTHS },
     "/machines": {
       ...{ account: "Grace", license: "lic_1", key: "key_1", state: "free", sort: "latest_used" },
+      unseen: ["30", "30 days", "-1d", "3651d", "1m", ""],
       ...PAGES,
     },
     "/usage": { month: ["November", ...MONTHS], ...PAGES },

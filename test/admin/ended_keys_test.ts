@@ -18,7 +18,7 @@ const MINUTE_MS = 60_000;
 /** So old a proof is not fresh. */
 const OLD_MS = 5 * MINUTE_MS + 1;
 const MANY =
-  "Only an operator who logged in within the last five minutes may end more than 10 keys within an hour";
+  "Only an operator who logged in within the last five minutes may end more than 10 keys and places of machines within an hour";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);

@@ -1,9 +1,9 @@
 /** The list of machines, the page of a machine, and the machines on the pages of keys and accounts. */
 import { beforeAll, expect, test } from "bun:test";
-import { toId } from "../../src/base/ids.ts";
+import { parseId, toId } from "../../src/base/ids.ts";
 import { activateMachine, createMachineNames } from "../../src/licensing/machines/mod.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
-import { licenseWith, type TestLicense } from "../support/machines.ts";
+import { licenseWith, setEnd, type TestLicense } from "../support/machines.ts";
 import { openSecrets } from "../support/secrets.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -65,4 +65,45 @@ test("Machines are listed newest first, by state and license, and ten of them on
   const all = await open(linkTo(page, "Show all machines"));
   expect(textsOf(all, "caption")[0]).toStartWith("12 machines, newest first");
   expect(await open(`${ofLicense}&state=released`)).toContain("No machine meets these conditions.");
+});
+
+test("Only an admin who has just logged in frees the place of a lost license file, with a reason", async () => {
+  const license = await licenseWith(admin.database, { maxMachines: 1 });
+  const id = await activate(license, "Burned laptop");
+  const path = `/machines/${id}`;
+  const summaries = async (cookie: string) => textsOf(await open(path, cookie), ".action > summary");
+  let { cookie } = await client.logIn("admin");
+  expect(await summaries(cookie)).toEqual(["Release…"]);
+  await setEnd(admin.database, parseId("mch", id) ?? "", { signed_until: 60 });
+  expect(await summaries(editor)).toEqual(["Release…"]);
+  expect(await summaries(cookie)).toEqual(["Release…", "Free its place…"]);
+  const works = /The license that was signed for the machine still works without a network until \S+Z\./;
+  expect(textsOf(await open(path, cookie), "#free")[0]).toMatch(works);
+
+  const form = { reason: "the laptop burned" };
+  for (const other of [viewer, editor])
+    expect((await client.send(`${path}/free`, { cookie: other, form })).status).toBe(403);
+  const missing = await client.submit(`${path}/free`, { cookie, form: { reason: " " } });
+  expect(missing.status).toBe(400);
+  expect(textsOf(missing.text, "#free-reason-error")).toEqual([
+    "It must be one line of 1 to 2000 characters",
+  ]);
+  admin.clock.advance(300_001);
+  const old = await client.submit(`${path}/free`, { cookie, form });
+  expect(old.status).toBe(403);
+  expect(textsOf(old.text, "#free .notice")[0]).toContain("logged in within the last five minutes");
+  expect(await open(path)).toContain("Its signed license ends");
+
+  ({ cookie } = await client.logIn("admin"));
+  const { text } = await client.submit(`${path}/free`, { cookie, form });
+
+  expect(textsOf(text, ".notice")[0]).toMatch(works);
+  expect(textsOf(text, ".notice")[0]).toContain("The place is free.");
+  expect(textsOf(text, ".action")).toEqual([]);
+  await activate(license, "A new laptop");
+  const rows = await admin.database.query(
+    (sql) =>
+      sql`select reason from audit where action = 'machine.free' and license_id = ${license.licenseUuid}::uuid`,
+  );
+  expect(rows).toEqual([form]);
 });

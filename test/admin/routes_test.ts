@@ -199,6 +199,8 @@ test("these pages have actions", () => {
       "/licenses/:id",
       "/accounts/:id",
       "/accounts/:id/erasure",
+      "/machines",
+      "/machines/many",
       "/machines/:id",
       "/tiers",
       "/models",
@@ -220,11 +222,18 @@ for (const action of actions) {
       const { cookie } = await operators.logIn(role);
       const sample = await makeVisit(admin, { method, path });
       const shown = await operators.send(
-        ["/keys/issue", "/models/_add"].includes(path) ? sample.path : pageOf(sample.path),
+        // A list offers the release of its machines only with a condition.
+        path === "/machines/many"
+          ? "/machines?state=active"
+          : ["/keys/issue", "/models/_add"].includes(path)
+            ? sample.path
+            : pageOf(sample.path),
         {
           cookie,
-          // The page of many keys does not open without their ids.
-          ...(page.path === "/keys/many" && { form: { id: sample.form?.id ?? "" } }),
+          // The pages of many keys or machines do not open without their ids.
+          ...(["/keys/many", "/machines/many"].includes(page.path) && {
+            form: { id: sample.form?.id ?? "" },
+          }),
         },
       );
       const mayOpen = ROLES.indexOf(role) >= ROLES.indexOf(CONSOLE_ROLES[nameOf(page)] ?? "admin");

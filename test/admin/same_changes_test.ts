@@ -10,7 +10,7 @@ import { withDatabase } from "../../src/cli/run.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { SCOPES } from "../../src/operators/mod.ts";
 import { createTestInvocation, type RunningService } from "../cli/command_line.ts";
-import { useCommandLine } from "../cli/use_command_line.ts";
+import { postJson, useCommandLine } from "../cli/use_command_line.ts";
 import { dumpText } from "../support/dump.ts";
 import { CHANGES, type Change, type Subject } from "./both_doors.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
@@ -51,8 +51,20 @@ async function ask([method, path, body]: readonly [string, string, object]) {
   return json;
 }
 
+async function activate(subject: Subject, { activates = 0 }: Change): Promise<void> {
+  if (activates > 0) subject.machines = [];
+  for (let n = 0; n < activates; n++) {
+    const fields = { api_key: subject.api_key, fingerprint: `workstation-${n}` };
+    const { status, body } = await postJson(`${service.url}/v1/machines/activate`, fields);
+    if (status !== 200) throw new Error(JSON.stringify(body));
+    subject.machines.push(body.machine_id);
+  }
+}
+
 function follow(subject: Subject, { isNew }: Change, answer: Record<string, string>): void {
+  if (answer.machine_id) subject.machines = [answer.machine_id];
   if (!isNew) return;
+  subject.api_key = answer.api_key ?? "";
   shown.push(answer.api_key ?? "");
   if (subject.id !== "") subject.older.push(subject.id);
   subject.id = answer.id ?? "";
@@ -70,6 +82,7 @@ const OWN = new Set([
   "request",
   "address",
   "exported_by",
+  "fingerprint",
 ]);
 
 /** Returns the rows of an account in every table, without the columns and values that may differ. */
@@ -83,12 +96,14 @@ async function rowsOf({ email, door, user_id }: Subject): Promise<string[]> {
              model as (select * from models where owner_account_id in (select id from account)),
              version as (select * from model_versions where model_id in (select id from model)),
              entry as (select * from audit where account_id in (select id from account)),
+             machine as (select * from machines where license_id in (select id from license)),
              exported as (select * from exported_licenses where key_id in (select id from key))
         select 'account' as kind, to_jsonb(account) as row, '' as place from account
         union all select 'license', to_jsonb(license), id::text from license
         union all select 'key', to_jsonb(key), id::text from key
         union all select 'model', to_jsonb(model), id::text from model
         union all select 'version', to_jsonb(version), id::text from version
+        union all select 'machine', to_jsonb(machine), id::text from machine
         union all select 'exported', to_jsonb(exported), jti::text from exported
         union all select 'audit', to_jsonb(entry) - 'id', lpad(id::text, 20, '0') from entry
         order by kind, place`,
@@ -134,6 +149,8 @@ describe("a change by command and by the API", () => {
     email: `${door}@example.org`,
     door,
     id: "",
+    api_key: "",
+    machines: [],
     license_id: "",
     user_id: "",
     older: [],
@@ -142,6 +159,7 @@ describe("a change by command and by the API", () => {
 
   test("leaves the same rows, and no API key in a table, in the log or in a backup", async () => {
     for (const [name, change] of CHANGES) {
+      for (const subject of [byCommand, byApi]) await activate(subject, change);
       const words = change.command(byCommand);
       const printed = await line.json(words);
       follow(byCommand, change, printed);

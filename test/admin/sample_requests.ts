@@ -2,7 +2,7 @@
 
 import { hash, randomUUID } from "node:crypto";
 import { ROUTES } from "../../src/admin/things.ts";
-import { toId } from "../../src/base/ids.ts";
+import { parseId, toId } from "../../src/base/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
@@ -12,7 +12,7 @@ import { countUse } from "../../src/usage/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
-import { licenseWith, placeMachine } from "../support/machines.ts";
+import { licenseWith, placeMachine, setEnd } from "../support/machines.ts";
 import { addNewModel, newModel } from "../support/new_model.ts";
 
 /** The last computation of figures for a sample. */
@@ -110,6 +110,15 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     return { path: "/machines?state=active&limit=2" };
   },
   "GET /machines/:id": async (admin) => ({ path: `/machines/${await activateSample(admin)}` }),
+  "POST /machines/release": async (admin) => ({
+    path: "/machines/release",
+    body: { ids: [await activateSample(admin)], reason: "not seen for a month" },
+  }),
+  "POST /machines/:id/free": async (admin) => {
+    const id = await activateSample(admin);
+    await setEnd(admin.database, parseId("mch", id) ?? "", { signed_until: 60 });
+    return { path: `/machines/${id}/free`, body: { reason: "the file is lost" } };
+  },
   "POST /machines/:id/release": async (admin) => ({
     path: `/machines/${await activateSample(admin)}/release`,
     body: { reason: "the laptop was lost" },

@@ -7,6 +7,7 @@ import { listSessions, loginOperator } from "../../src/operators/mod.ts";
 import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
+import { setEnd } from "../support/machines.ts";
 import {
   activateSample,
   awaitFile,
@@ -114,6 +115,19 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     const email = `${randomUUID()}@example.org`;
     const { userId } = await admin.issue({ email });
     return { path: `/accounts/${userId}/erasure/erase`, form: { repeat: email, reason: "asked for" } };
+  },
+  "POST /machines/many": async (admin) => ({
+    path: "/machines/many?open=release",
+    form: { id: await activateSample(admin) },
+  }),
+  "POST /machines/many/release": async (admin) => ({
+    path: "/machines/many/release",
+    form: { id: await activateSample(admin), reason: "not seen for a month" },
+  }),
+  "POST /machines/:id/free": async (admin) => {
+    const id = await activateSample(admin);
+    await setEnd(admin.database, parseId("mch", id) ?? "", { signed_until: 60 });
+    return { path: `/machines/${id}/free`, form: { reason: "the file is lost" } };
   },
   "POST /machines/:id/release": async (admin) => ({
     path: `/machines/${await activateSample(admin)}/release`,

@@ -56,6 +56,8 @@ test("these actions can be done to many things at once", () => {
   const others = [
     ...many.map((action) => `/keys/many${action}`),
     "/keys/issue",
+    "/machines/many",
+    "/machines/many/release",
     "/models/_add",
     "/access/sessions/:id/end",
     "/logout",

@@ -111,6 +111,8 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     const [machine] = await run("machines list");
     await run(`machines show ${machine.id}`);
     await run(`machines release ${machine.id}`, { refusal: "it is not active" });
+    await run("machines release-all --unseen 0d --dry-run");
+    await run(`machines free ${machine.id} --reason lost --yes`);
     await run("tiers list");
     await run("tiers value research channels=8 --yes");
     await run("licenses public-keys");

@@ -38,6 +38,8 @@ const OWN_PAGES = [
   "POST /keys/many/values",
   "POST /keys/many/revoke",
   "POST /accounts/:id/erasure/erase",
+  "POST /machines/many",
+  "POST /machines/many/release",
   "POST /tiers/values",
   "POST /access/issue-token",
   "POST /access/tokens/:name/renew",

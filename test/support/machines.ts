@@ -1,7 +1,8 @@
 /** Licenses with places for machines. */
 
+import { DAY_MS } from "../../src/base/calendar.ts";
 import { parseId } from "../../src/base/ids.ts";
-import type { Database } from "../../src/database/mod.ts";
+import { type Database, toTextArray } from "../../src/database/mod.ts";
 import { activateMachine, createMachineNames } from "../../src/licensing/machines/mod.ts";
 import { ACTOR, issue, NOW, orThrow } from "./issue.ts";
 import { openSecrets } from "./secrets.ts";
@@ -75,4 +76,13 @@ export async function setEnd(
   const [[column, minutes] = ["", 0]] = Object.entries(ends);
   const at = new Date(Date.now() + minutes * 60_000);
   await database.query((sql) => sql`update machines set ${sql({ [column]: at })} where id = ${uuid}::uuid`);
+}
+
+/** Lets the last activation or heartbeat of machines lie so many days back. */
+export async function setSeen(database: Database, uuids: readonly string[], daysAgo: number): Promise<void> {
+  const at = new Date(Date.now() - daysAgo * DAY_MS);
+  await database.query(
+    (sql) => sql`
+      update machines set last_seen_at = ${at}::timestamptz where id = any(${toTextArray(uuids)}::uuid[])`,
+  );
 }

@@ -37,7 +37,7 @@ const erase: Action<Erasable> = action({
   fits: (account) => !isErased(account),
   repeat: { what: "the e-mail", textOf: ({ email }) => email },
   Form: () => <p>Nothing brings back what is removed. Do not name the person in the reason.</p>,
-  endedKeys: ({ of: { effect } }) => effect.keysInUse,
+  ends: ({ of: { effect } }) => effect.keysInUse,
   perform: ({ of: { uuid }, by, visit: { options } }) =>
     eraseWithKeys(options.licenseChanges, uuid, { ...by, revokesKeys: true, mostMs: ERASURE_REQUEST_MS }),
   done: {

@@ -7,16 +7,14 @@ import { toDay } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import { redactKeys } from "../../base/secrets/mod.ts";
 import { listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
 import { findTierEntitlements } from "../../licensing/mod.ts";
-import { refuseEndedKeys } from "../../operators/mod.ts";
+import { refuseEndings } from "../../operators/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
-import { toAddress } from "../frame/console/components/list.tsx";
+import { SelectionForm, selectAgainPage } from "../frame/console/components/selection.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
-import { nameConditions, readConditions } from "../frame/console/conditions.ts";
+import { describeAll, readConditions } from "../frame/console/conditions.ts";
 import { type DetailPage, detailRoutes, openPage } from "../frame/console/detail_page.tsx";
-import type { Page } from "../frame/console/page.tsx";
 import { form, page } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
@@ -55,11 +53,19 @@ const MANY_PAGE: DetailPage<Selection> = {
     ),
     below: (
       <>
-        <SelectionForm conditions={conditions} which={which} ids={keys.map(({ id }) => id)} />
+        <SelectionForm
+          address={MANY_PAGE.path}
+          fields={{ conditions, which, id: keys.map(({ id }) => id).join(" ") }}
+        />
         <BackToList conditions={conditions} />
       </>
     ),
   }),
+};
+
+const NONE_SELECTED = {
+  ...{ title: "Keys", noun: "key", list: KEYS.path, address: MANY_PAGE.path },
+  fields: { conditions: "", which: "", id: "" },
 };
 
 /**
@@ -69,44 +75,12 @@ const MANY_PAGE: DetailPage<Selection> = {
 export const MANY_ROUTES = [
   page(MANY_PAGE.path, MANY_PAGE.scope, ({ query }, c) => {
     const open = query.get("open");
-    return open === null ? c.redirect("/console/keys", 303) : selectAgainPage(open);
+    return open === null ? c.redirect("/console/keys", 303) : selectAgainPage({ ...NONE_SELECTED, open });
   }),
   form(MANY_PAGE.path, MANY_PAGE.scope, (visit) => openPage(MANY_PAGE, visit)),
   form(`${MANY_PAGE.path}.csv`, MANY_PAGE.scope, downloadSelection),
   ...detailRoutes(MANY_PAGE).filter(({ method }) => method === "POST"),
 ].map((route) => ({ ...route, formLimitBytes: FORM_LIMIT_BYTES }));
-
-interface SelectionFormProps extends Pick<Selection, "conditions" | "which"> {
-  readonly ids: readonly string[];
-  /** The action whose form is then open. */
-  readonly open?: string;
-}
-
-/** The form that opens the page with a selection again. The script `keep` keeps its fields during a login. */
-function SelectionForm({ conditions, which, ids, open }: SelectionFormProps) {
-  return (
-    <form method="post" action={toAddress("/console/keys/many", { open })} data-selection="" hidden>
-      <input type="hidden" name="conditions" value={conditions} />
-      <input type="hidden" name="which" value={which} />
-      <input type="hidden" name="id" value={ids.join(" ")} />
-    </form>
-  );
-}
-
-/** The page to which a login leads. Its script selects the same keys again, if this tab has them. */
-function selectAgainPage(open: string): Page {
-  return {
-    title: "Keys",
-    isNarrow: true,
-    body: (
-      <>
-        <p>No key is selected: select keys of the list.</p>
-        <SelectionForm conditions="" which="" ids={[]} open={open} />
-        <BackToList conditions="" />
-      </>
-    ),
-  };
-}
 
 async function findSelection(visit: Visit): Promise<Selection | Refusal> {
   const { form, options, now } = visit;
@@ -120,7 +94,7 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
   const refuseKeys = (why: string) =>
     refuse("INVALID_REQUEST", why, { remedy: { name: "select_keys", of: conditions } });
   if (uuids.length > MOST_KEYS) return refuseKeys(TOO_MANY);
-  const which = form.get("which") ?? (isAll ? describeAll(conditions) : "rows of the list");
+  const which = form.get("which") ?? (isAll ? describeAll(conditions, KEYS) : "rows of the list");
   const [keys, tiers] = await Promise.all([
     listKeys(options.database, { now, filter: { uuids, newestFirst: true } }),
     findTierEntitlements(options.database),
@@ -128,15 +102,6 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
   return keys.length === 0
     ? refuseKeys("No key is selected: select keys of the list")
     : { keys, tiers, shown, conditions, total, which };
-}
-
-/** Says in words which keys meet the conditions: `all with tier: free, expiring within: 90`. */
-function describeAll(conditions: string): string {
-  const { entered } = readConditions(new URLSearchParams(conditions), KEYS.entries);
-  const described = nameConditions(entered).map(([words, text]) =>
-    text === "true" ? words : `${words}: ${redactKeys(text)}`,
-  );
-  return described.length === 0 ? "all keys" : `all with ${described.join(", ")}`;
 }
 
 async function listAll(conditions: string, visit: Visit): Promise<readonly string[] | Refusal> {
@@ -201,11 +166,11 @@ function toManyKeys(one: KeyAction): Action<Selection> {
     async perform({ of, visit }) {
       // All of them together, so that none is ended if the last one would be refused.
       const ended = (divide(of).fitting ?? []).map((key) =>
-        one.endedKeys({ key }, visitOfOne(one, { key }, visit)),
+        one.ends({ key }, visitOfOne(one, { key }, visit)),
       );
-      const keys = ended.reduce((sum, each) => sum + each, 0);
+      const ends = ended.reduce((sum, each) => sum + each, 0);
       const { session, now, options } = visit;
-      const refusal = keys > 0 && (await refuseEndedKeys(options.database, session, { keys, now }));
+      const refusal = ends > 0 && (await refuseEndings(options.database, session, { ends, now }));
       if (refusal) return refusal;
       const isShown = of.keys.every(({ id }) => of.shown.get(id));
       return isShown ? await changeSome(one, of, visit) : previewPage(one, of, visit);

@@ -39,7 +39,7 @@ export const rotate: KeyAction = action({
     </>
   ),
   entries: { overlap_days: v.pipe(TEXT, parsedField(wholeNumber(0, MOST_SPAN_DAYS))) },
-  endedKeys: ({ fields }) => (fields.overlap_days === 0 ? 1 : 0),
+  ends: ({ fields }) => (fields.overlap_days === 0 ? 1 : 0),
   perform({ fields, ...change }) {
     const overlapMs = fields.overlap_days * DAY_MS;
     return makeSuccessor(change, (changes, old, by) => rotateKey(changes, { ...old, overlapMs }, by));

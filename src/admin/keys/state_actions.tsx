@@ -63,7 +63,7 @@ export const revoke: KeyAction = action({
     </p>
   ),
   foresee: ({ of }) => stateEffects(of, "revoked", "refused for good"),
-  endedKeys: () => 1,
+  ends: () => 1,
   perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
   done: { "key.revoke": "The key is revoked for good." },
 });

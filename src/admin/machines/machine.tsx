@@ -1,9 +1,12 @@
 /** @jsxImportSource hono/jsx */
-/** The page of a machine: whose it is, since when, until when its place is taken, and its release. */
+/** The page of a machine: whose it is, since when, until when its place is taken, and how it is released or its place freed. */
+import { toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import {
   findMachine,
+  freeByOperator,
+  isFreeable,
   type MachineSummary,
   refuseUnknownMachine,
   releaseByOperator,
@@ -27,9 +30,11 @@ const release: Action<MachineSummary> = action({
   Form: () => (
     <p>
       The machine gives its place back, and its next heartbeat is refused. It can be activated again while a
-      place is free. If a license was signed for it, its place stays taken until that license ends.
+      place is free. If a license was signed for it, its place stays taken until that license ends, or until
+      an admin frees it.
     </p>
   ),
+  ends: () => 1,
   perform: ({ of, by, visit }) => releaseByOperator(visit.options.database, parseId("mch", of.id) ?? "", by),
   done: {
     "machine.release": (_, after) =>
@@ -39,11 +44,42 @@ const release: Action<MachineSummary> = action({
   },
 });
 
+const free: Action<MachineSummary> = action({
+  name: "free",
+  scope: "machines:free",
+  label: "Free its place",
+  submit: "Free the place",
+  isFinal: true,
+  needsFreshProof: true,
+  needsReason: true,
+  fits: isFreeable,
+  Form: ({ of: { signedUntil } }) => (
+    <>
+      <p>
+        For a license file that is lost: the machine gives its place back at once, and is not active any more.
+        Another machine can then get the place.
+      </p>
+      {signedUntil && (
+        <p>
+          <b>{`The license that was signed for the machine still works without a network until ${toTimestamp(signedUntil)}.`}</b>{" "}
+          Nothing ends it earlier.
+        </p>
+      )}
+    </>
+  ),
+  perform: ({ of, by, visit }) => freeByOperator(visit.options.database, parseId("mch", of.id) ?? "", by),
+  done: {
+    "machine.free": (_, after) =>
+      "The place is free. The license that was signed for the machine still works without a network until " +
+      `${toTimestamp(new Date(Object(after).file_works_until))}.`,
+  },
+});
+
 export const MACHINE_PAGE: DetailPage<MachineSummary> = {
   path: "/machines/:id",
   scope: "machines:read",
   addressOf: ({ id }) => `/machines/${id}`,
-  actions: [release],
+  actions: [release, free],
   async find({ options, params }) {
     const named = machineFor("show machine").read(params);
     if (isRefusal(named)) return named;
@@ -53,8 +89,8 @@ export const MACHINE_PAGE: DetailPage<MachineSummary> = {
 };
 
 function showMachine(machine: MachineSummary, { now }: Visit): Detail {
-  const { id, userId, email, licenseId, name, platform, state, activatedAt, lastSeenAt, activeUntil } =
-    machine;
+  const { id, userId, email, licenseId, name, platform, state, activatedAt, lastSeenAt, ...ends } = machine;
+  const { activeUntil, signedUntil } = ends;
   return {
     title: `Machine …${id.slice(-6)}`,
     beside: <MachineStatePill state={state} />,
@@ -76,6 +112,7 @@ function showMachine(machine: MachineSummary, { now }: Visit): Detail {
           ["Last seen", <Ago at={lastSeenAt} now={now} />],
           activeUntil !== null && ["Its seat ends", <Ago at={activeUntil} now={now} />],
           ["Place taken until", <TakenUntil machine={machine} now={now} />],
+          signedUntil !== null && ["Its signed license ends", <Ago at={signedUntil} now={now} />],
         ]}
       />
     ),

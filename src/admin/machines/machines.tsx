@@ -3,16 +3,18 @@ import * as v from "valibot";
 import { ORDERS } from "../../base/condition.ts";
 import { idRule, parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { renderCount } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import {
   countMachines,
   countTaken,
+  findActive,
   findMachineFilter,
   isHolding,
   listMachines,
   MACHINE_CONDITIONS,
   MACHINE_STATES,
+  type MachineFilter,
   type MachineState,
   type MachineSummary,
 } from "../../licensing/machines/mod.ts";
@@ -21,7 +23,7 @@ import { choicesOf, Select, TextField } from "../frame/console/components/form.t
 import { bothWays, OrderField, toAddress } from "../frame/console/components/list.tsx";
 import { type Column, Table } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Lines, Name, Pill } from "../frame/console/components/values.tsx";
-import { type Asked, fieldOf } from "../frame/console/conditions.ts";
+import { type Asked, fieldOf, nameConditions, readConditions } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 
@@ -36,13 +38,17 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
   path: "/machines",
   scope: "machines:read",
   entries: ENTRIES,
-  async find({ options: { database } }, conditions) {
+  async find(visit, conditions) {
+    const { database } = visit.options;
     const filter = await findMachineFilter(database, { sort: "newest", ...conditions });
     if (isRefusal(filter)) return filter;
-    return bothWays(filter, {
-      list: (filter) => listMachines(database, { filter }),
-      count: (filter) => countMachines(database, filter),
-    });
+    return {
+      ...bothWays(filter, {
+        list: (filter) => listMachines(database, { filter }),
+        count: (filter) => countMachines(database, filter),
+      }),
+      note: await releaseAllOf(visit, filter),
+    };
   },
   toAfter: ({ id }) => id,
   Fields,
@@ -57,6 +63,23 @@ export const MACHINES: List<typeof ENTRIES, MachineSummary> = {
     "No machine was activated yet. A license counts machines if it has a machine limit: “Change machines” on the page of its key sets one.",
 };
 
+/** The button that leads to the release of all machines that meet the conditions; nothing without a condition. */
+async function releaseAllOf({ query, options: { database }, may }: Visit, filter: MachineFilter) {
+  const { entered } = readConditions(query, { ...ENTRIES, before: ENTRIES.after });
+  if (!may("machines:release") || nameConditions(entered).length === 0) return null;
+  const { machines, hasMore } = await findActive(database, filter);
+  if (machines.length === 0) return null;
+  const these = counted(machines.length, "active machine");
+  return (
+    <form method="post" action="/console/machines/many?open=release">
+      <input type="hidden" name="conditions" value={String(new URLSearchParams(entered))} />
+      <button type="submit" class="quiet">
+        {hasMore ? `Release the first ${these}…` : `Release all ${these}…`}
+      </button>
+    </form>
+  );
+}
+
 function Fields(asked: Asked<typeof ENTRIES>) {
   const field = (name: keyof typeof ENTRIES) => fieldOf(asked, name);
   return (
@@ -65,13 +88,14 @@ function Fields(asked: Asked<typeof ENTRIES>) {
       <TextField {...field("license")} label="License" hint="Its id" />
       <TextField {...field("key")} label="Key" hint="The id of a key of the license" />
       <Select {...field("state")} label="State" choices={choicesOf(MACHINE_STATES)} />
+      <TextField {...field("unseen")} label="Not seen for" hint="Days or hours, such as 30d or 12h" />
       <OrderField {...field("sort")} orders={ORDERS} />
     </>
   );
 }
 
 /** The columns of machines: which one, in which state, since when, and until when. */
-function columnsAt(
+export function columnsAt(
   now: Date,
   sorts: Column<MachineSummary>["sorts"] = [],
 ): readonly Column<MachineSummary>[] {

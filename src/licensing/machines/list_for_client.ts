@@ -17,7 +17,7 @@ import { type MachineSummary, placeColumns } from "./list_machines.ts";
 import { isTaken, type MachineState, STATE_MEANINGS, stateOf } from "./machine_state.ts";
 
 /** A machine that holds a place, for a client of its license. */
-type HoldingMachine = Omit<MachineSummary, "userId" | "licenseId" | "email">;
+type HoldingMachine = Omit<MachineSummary, "userId" | "licenseId" | "email" | "signedUntil">;
 
 /** The rule for the number of machines in a page. */
 export const MACHINES_A_PAGE = wholeNumber(1, 200);

@@ -1,6 +1,6 @@
 import { toId } from "../../base/ids.ts";
 import { countRows, type Database, type Fragment, MOST_COUNTED, type Sql } from "../../database/mod.ts";
-import { allowsMachine, type MachineFilter } from "./machine_filter.ts";
+import { allowsMachine, type MachineFilter, meets } from "./machine_filter.ts";
 import { isStill, MACHINE_STATES, type MachineState, stateOf } from "./machine_state.ts";
 
 /** The data of a machine for operators. */
@@ -22,6 +22,8 @@ export interface MachineSummary {
   readonly activeUntil: Date | null;
   /** When its place becomes free by itself; null if only a release frees the place, or if it holds none. */
   readonly takenUntil: Date | null;
+  /** When the last license that was signed for it ends, if that holds its place until then; otherwise null. */
+  readonly signedUntil: Date | null;
 }
 
 /**
@@ -65,19 +67,13 @@ export function placeColumns(sql: Sql): Fragment {
 
 /** Selects the ids of the machines of a page: the first ones of each stored state, whose order an index has. */
 function selectPage(sql: Sql, filter: MachineFilter): Fragment {
-  const { accountUuid, licenseUuid, keyUuid, state, afterUuid, restriction, newestFirst } = filter;
-  const conditions = [
-    allowsMachine(sql, restriction),
-    ...(afterUuid ? [sql`m.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`] : []),
-    ...(accountUuid ? [sql`m.account_id = ${accountUuid}::uuid`] : []),
-    ...(licenseUuid ? [sql`m.license_id = ${licenseUuid}::uuid`] : []),
-    ...(keyUuid ? [sql`m.license_id = (select license_id from keys where id = ${keyUuid}::uuid)`] : []),
-    ...(state ? [isStill(sql, state)] : []),
-  ].reduce((all, condition) => sql`${all} and ${condition}`);
+  const { state } = filter;
+  const conditions = meets(sql, filter);
   const firsts = (state ? [state] : MACHINE_STATES)
     .map(
       (stored) => sql`
-        (select m.id from machines m where m.stored_state = ${stored}::text and ${conditions} ${inOrder(sql, filter)})`,
+        (select m.id from machines m where m.stored_state = ${stored}::text and ${conditions}
+           and ${state ? isStill(sql, state) : sql`true`} ${inOrder(sql, filter)})`,
     )
     .reduce((all, part) => sql`${all} union all ${part}`);
   return sql`select m.id from (${firsts}) as m ${inOrder(sql, filter)}`;
@@ -101,7 +97,9 @@ async function select(
 ): Promise<MachineSummary[]> {
   const rows = await database.read<Row>(
     (sql) => sql`
-      select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, ${placeColumns(sql)}
+      select m.id as uuid, a.id as "accountUuid", l.id as "licenseUuid", a.email, m.name, m.platform, ${placeColumns(sql)},
+             case when state in ('active', 'offline') and m.signed_until > statement_timestamp() then m.signed_until end
+               as "signedUntil"
         from machines m
         join licenses l on l.id = m.license_id
         join accounts a on a.id = l.account_id

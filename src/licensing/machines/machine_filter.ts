@@ -1,8 +1,9 @@
 /** The conditions of the list of machines, and the filter that they give. */
+import { SPAN } from "../../base/calendar.ts";
 import { type ConditionValues, condition, ORDER_CONDITION } from "../../base/condition.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
-import type { Database, Fragment, Sql } from "../../database/mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../../database/mod.ts";
 import {
   ACCOUNT_CONDITION,
   allowsRow,
@@ -20,6 +21,9 @@ export const MACHINE_CONDITIONS = {
   license: condition("only machines of this license", idRule("lic"), { as: "id" }),
   key: condition("only machines of the license of this key", idRule("key"), { as: "id" }),
   state: condition("only machines in this state", MACHINE_STATES),
+  unseen: condition("only machines without an activation or a heartbeat for so long, such as 30d", SPAN, {
+    as: "span",
+  }),
   sort: ORDER_CONDITION,
 } as const;
 
@@ -30,6 +34,9 @@ export interface MachineFilter extends Omit<ListPart, "search"> {
   /** Machines of the license of this key. */
   readonly keyUuid?: string | undefined;
   readonly state?: MachineState | undefined;
+  /** Machines that were not seen for so long, by the clock of the database. */
+  readonly unseenMs?: number | undefined;
+  readonly uuids?: readonly string[];
   /** Only machines of licenses with a key that it allows. */
   readonly restriction?: Restriction | undefined;
   /** Lists the newest machines first; `afterUuid` then selects older machines. By default the oldest come first. */
@@ -39,11 +46,38 @@ export interface MachineFilter extends Omit<ListPart, "search"> {
 /** Returns the conditions as a filter. Refuses an account that is not there. */
 export async function findMachineFilter(
   database: Database,
-  { account: who, license, key, state, sort }: ConditionValues<typeof MACHINE_CONDITIONS>,
+  { account: who, license, key, state, unseen, sort }: ConditionValues<typeof MACHINE_CONDITIONS>,
 ): Promise<MachineFilter | Refusal> {
   const accountUuid = await findAccountOfList(database, who, "list machines");
   if (isRefusal(accountUuid)) return accountUuid;
-  return { accountUuid, licenseUuid: license, keyUuid: key, state, newestFirst: sort === "newest" };
+  return {
+    ...{ accountUuid, licenseUuid: license, keyUuid: key, state },
+    unseenMs: unseen,
+    newestFirst: sort === "newest",
+  };
+}
+
+/** Returns the conditions of the filter on the machine `m`, as SQL, besides its state. */
+export function meets(sql: Sql, filter: MachineFilter): Fragment {
+  const { accountUuid, licenseUuid, keyUuid, unseenMs, uuids, afterUuid, restriction, newestFirst } = filter;
+  return [
+    allowsMachine(sql, restriction),
+    ...(afterUuid ? [sql`m.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`] : []),
+    ...(accountUuid ? [sql`m.account_id = ${accountUuid}::uuid`] : []),
+    ...(licenseUuid ? [sql`m.license_id = ${licenseUuid}::uuid`] : []),
+    ...(keyUuid ? [sql`m.license_id = (select license_id from keys where id = ${keyUuid}::uuid)`] : []),
+    ...(uuids ? [sql`m.id = any(${toTextArray(uuids)}::uuid[])`] : []),
+    ...(unseenMs === undefined ? [] : [isUnseen(sql, unseenMs)]),
+  ].reduce((all, condition) => sql`${all} and ${condition}`);
+}
+
+/**
+ * Returns the condition, as SQL, that the machine `m` was not seen for so long. No index has it, because a heartbeat writes no
+ * index. So the list reads the machines of each state in their order until its page is full, and all of them if few were not
+ * seen. Of a license or an account it reads only their machines.
+ */
+function isUnseen(sql: Sql, unseenMs: number): Fragment {
+  return sql`m.last_seen_at <= statement_timestamp() - make_interval(secs => ${unseenMs / 1_000}::double precision)`;
 }
 
 /** Returns the condition, as SQL, that the restriction allows the license of the machine `m`. */

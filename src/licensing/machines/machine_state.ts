@@ -4,7 +4,7 @@ import type { Database, Fragment, Sql } from "../../database/mod.ts";
 /**
  * The states of a machine. `active`: it holds a place. `offline`: it is not active, and a license that was signed for
  * it holds its place, because that license works without a network. `released`: it holds no place, because it was
- * released. `ended`: it holds no place for another reason.
+ * released, or because an operator freed the place that a signed license held. `ended`: it holds no place for another reason.
  */
 export const MACHINE_STATES = ["active", "offline", "released", "ended"] as const;
 export type MachineState = (typeof MACHINE_STATES)[number];
@@ -13,7 +13,7 @@ export type MachineState = (typeof MACHINE_STATES)[number];
 export const STATE_MEANINGS: Readonly<Record<MachineState, string>> = {
   active: "it holds a place until its seat ends or, node-locked, until it is released",
   offline: "it is not active, but holds a place until the last license that was signed for it has ended",
-  released: "it holds no place: it was released",
+  released: "it holds no place: it was released, or its place was freed",
   ended:
     "it holds no place: its seat or the license that was signed for it ended, or machines are not counted any more",
 };

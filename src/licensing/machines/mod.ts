@@ -9,6 +9,12 @@
 export { activateMachine, toMachineId } from "./activate_machine.ts";
 export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
 export {
+  type FreedMachine,
+  findFreeable,
+  freeByOperator,
+  isFreeable,
+} from "./free_by_operator.ts";
+export {
   holdingMachineSchema,
   listForClient,
   MACHINE_ID,
@@ -18,7 +24,15 @@ export {
   USUAL_PAGE,
 } from "./list_for_client.ts";
 export { countMachines, findMachine, listMachines, type MachineSummary } from "./list_machines.ts";
-export { MACHINE_FIELDS, RELEASED_FIELDS, renderMachine } from "./machine_fields.ts";
+export {
+  FORESEEN_FIELDS,
+  FREED_FIELDS,
+  MACHINE_FIELDS,
+  RELEASE_COUNTS,
+  RELEASE_FIELDS,
+  RELEASED_FIELDS,
+  renderMachine,
+} from "./machine_fields.ts";
 export { findMachineFilter, MACHINE_CONDITIONS, type MachineFilter } from "./machine_filter.ts";
 export {
   countTaken,
@@ -36,6 +50,17 @@ export {
   releaseByOperator,
 } from "./release_by_operator.ts";
 export { MACHINE_NOT_ACTIVE, releaseMachine } from "./release_machine.ts";
+export {
+  countReleases,
+  describeForeseen,
+  describeReleases,
+  findActive,
+  foreseeReleases,
+  MOST_RELEASED,
+  RELEASES_REQUEST_MS,
+  type Release,
+  releaseMachines,
+} from "./release_many.ts";
 export { createHeartbeats, type Heartbeats, type RenewedSeat } from "./renew_seats.ts";
 export { restoreMachines } from "./restore_machines.ts";
 export { holdPlace, keepPlace } from "./signed_places.ts";

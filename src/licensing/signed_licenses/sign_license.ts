@@ -205,7 +205,8 @@ function refuseExport(
   }
   if (!row.isPlaceRefused) return undefined;
   const next = row.roomAt === null ? "" : `, the next one until ${toTimestamp(row.roomAt)}`;
-  const only = row.roomAt === null ? "" : "; the place of a signed license ends only with it";
+  const only =
+    row.roomAt === null ? "" : "; the place of a signed license ends with it, or an admin frees it";
   const taken = `${row.placesTaken} of ${row.maxMachines} places for machines are taken${next}`;
   const help = `release an active machine, or give the license more places${only}`;
   return refuse("CONFLICT", `Cannot ${what}: ${taken}; ${help}`);

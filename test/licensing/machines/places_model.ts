@@ -11,6 +11,7 @@ import {
   activateMachine,
   createHeartbeats,
   createMachineNames,
+  freeByOperator,
   type Heartbeats,
   releaseMachine,
 } from "../../../src/licensing/machines/mod.ts";
@@ -31,6 +32,8 @@ export interface Sequences {
 
 type Command =
   | { readonly kind: "activate" | "beat" | "release"; readonly machine: string }
+  /** An operator frees the place that a signed license holds. */
+  | { readonly kind: "free"; readonly machine: string }
   /** The seat of an active machine ended a second ago. Without a limit no machine is active. */
   | { readonly kind: "end seat"; readonly machine: string }
   /** A license is signed for the machine, and holds its place until then. */
@@ -146,6 +149,13 @@ class CheckedLicense {
         const uuid = await releaseMachine(database, machine);
         return uuid === undefined ? null : { machine: this.#nameOf(command.machine, uuid) };
       }
+      case "free": {
+        const uuid = this.#uuids.get(command.machine);
+        const freed = uuid && (await freeByOperator(database, uuid, { actor: ACTOR, now: NOW }));
+        return !freed || isRefusal(freed)
+          ? null
+          : { machine: command.machine, untilMs: toMs(freed.fileWorksUntil) };
+      }
       case "sign": {
         const [row] = await database.query<{ uuid: string | null; most: number | null; used: number | null }>(
           (sql) => sql`
@@ -203,6 +213,7 @@ function drawCommand(random: Random, { places, nowMs, isFirst }: DrawOptions): C
   if (drawn < 86) return { kind: "sign", machine, untilMs: nowMs + random.between(-1, 600) * 1_000 };
   // A removed limit comes back soon.
   if (drawn < 89) return { kind: "change", most: null, minutes: null };
+  if (drawn < 91) return { kind: "free", machine };
   const most = random.between(1, 4);
   if (drawn < 95 && places.most !== null) return { kind: "change", most, minutes: places.minutes };
   return { kind: "change", most: places.most ?? most, minutes: random.pick([null, 5, 6]) };
@@ -238,6 +249,15 @@ class ModelPlaces {
         active.activeUntilMs = Number.NEGATIVE_INFINITY;
         active.isEnded = active.signedUntilMs <= nowMs;
         return { machine: command.machine };
+      }
+      case "free": {
+        const machine = this.#machines.get(command.machine);
+        if (machine === undefined || machine.isEnded || machine.signedUntilMs <= nowMs) return null;
+        const untilMs = machine.signedUntilMs;
+        machine.activeUntilMs = Number.NEGATIVE_INFINITY;
+        machine.signedUntilMs = Number.NEGATIVE_INFINITY;
+        machine.isEnded = true;
+        return { machine: command.machine, untilMs };
       }
       case "sign": {
         if (this.most === null) return { machine: null, most: null, used: null };

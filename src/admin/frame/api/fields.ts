@@ -1,6 +1,6 @@
 /** Fields of requests: of bodies, which have JSON values, and of lists, whose texts the schema turns into values. */
 import * as v from "valibot";
-import { REASON_TEXT } from "../../../audit/mod.ts";
+import { NEEDED_REASON_TEXT, REASON_TEXT } from "../../../audit/mod.ts";
 import { described, schemasOf } from "../../../base/answer_fields.ts";
 import { END, MONTH } from "../../../base/calendar.ts";
 import type { ConditionValue, ListConditions } from "../../../base/condition.ts";
@@ -23,6 +23,9 @@ import {
 
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(parsedField(REASON_TEXT)) } as const;
+
+/** The reason of a change that needs one. */
+export const NEEDED_REASON = { reason: parsedField(NEEDED_REASON_TEXT) } as const;
 
 /** Allows an expiry that is earlier than the present one. */
 export const SHORTEN_FIELD = described(

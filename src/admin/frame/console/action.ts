@@ -8,8 +8,8 @@ import type * as v from "valibot";
 import type { AuditAction, By } from "../../../audit/mod.ts";
 import { isRefusal, type Refusal } from "../../../base/refusal.ts";
 import type { Effect } from "../../../licensing/mod.ts";
-import { noteEndedKeys, refuseOldProof } from "../../../operators/mod.ts";
-import { type FieldsOf, parseForm, repeatEntry } from "./form_fields.ts";
+import { noteEndings, refuseOldProof } from "../../../operators/mod.ts";
+import { type FieldsOf, NEEDED_REASON_ENTRY, parseForm, repeatEntry } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import type { fieldsOf } from "./refused_form.ts";
@@ -32,6 +32,8 @@ interface Described<Thing> {
   readonly isFinal?: true;
   /** Every change needs a fresh proof of who the operator is, because it gives lasting access or cannot be undone. */
   readonly needsFreshProof?: true;
+  /** The form does not go without a reason. */
+  readonly needsReason?: true;
   /**
    * It can be done to many things at once: one form, sent for each of them, does the same to each. Of its fields only
    * `repeat` has another text for each thing.
@@ -78,8 +80,8 @@ interface Specification<Thing, Entries extends v.ObjectEntries> extends Describe
   readonly entries?: Entries;
   /** Says what only a fresh proof allows of the change that the form asks for; undefined if it needs none. */
   proofFor?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): string | undefined;
-  /** Returns how many keys the change ends: beyond a few within an hour they need a fresh proof. */
-  endedKeys?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): number;
+  /** Returns how many keys or places of machines the change ends: beyond a few within an hour they need a fresh proof. */
+  ends?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): number;
   /** Says what the change would do, none if the thing is so already, or refuses it. Changes nothing. */
   foresee?(change: Change<Thing> & { readonly fields: FieldsOf<Entries> }): readonly Effect[] | Refusal;
   /** Makes the change, or refuses it. */
@@ -97,22 +99,23 @@ export interface Action<Thing> extends Described<Thing> {
   carryOut(of: Thing, visit: Visit): Promise<Result>;
   /** Checks the form, and says what the change would do. */
   foresee(of: Thing, visit: Visit): readonly Effect[] | Refusal;
-  /** Checks the form, and returns how many keys the change would end; 0 for a wrong form. */
-  endedKeys(of: Thing, visit: Visit): number;
+  /** Checks the form, and returns how many keys or places the change would end; 0 for a wrong form. */
+  ends(of: Thing, visit: Visit): number;
 }
 
 /** Defines an action. */
 export function action<Thing, Entries extends v.ObjectEntries>({
   entries,
   proofFor = () => undefined,
-  endedKeys = () => 0,
+  ends = () => 0,
   perform,
   foresee = () => [],
   ...described
 }: Specification<Thing, Entries>): Action<Thing> {
-  const { repeat, needsFreshProof } = described;
+  const { repeat, needsFreshProof, needsReason } = described;
   function parse(of: Thing, visit: Visit) {
-    const parsed = parseForm({ ...entries, ...(repeat && repeatEntry(repeat.textOf(of))) }, visit);
+    const more = { ...(repeat && repeatEntry(repeat.textOf(of))), ...(needsReason && NEEDED_REASON_ENTRY) };
+    const parsed = parseForm({ ...entries, ...more }, visit);
     // The compiler cannot tell that these are the fields of `entries`.
     return isRefusal(parsed)
       ? parsed
@@ -125,9 +128,7 @@ export function action<Thing, Entries extends v.ObjectEntries>({
       if (refusal) return refusal;
       const change = parse(of, visit);
       if (isRefusal(change)) return change;
-      return (
-        (await refuseWithoutProof(visit, proofFor(change), endedKeys(change))) ?? (await perform(change))
-      );
+      return (await refuseWithoutProof(visit, proofFor(change), ends(change))) ?? (await perform(change));
     },
     foresee(of, visit) {
       const change = parse(of, visit);
@@ -135,22 +136,22 @@ export function action<Thing, Entries extends v.ObjectEntries>({
       const what = proofFor(change);
       return (what && refuseOldProof(visit.session, visit.now, what)) || foresee(change);
     },
-    endedKeys(of, visit) {
+    ends(of, visit) {
       const change = parse(of, visit);
-      return isRefusal(change) ? 0 : endedKeys(change);
+      return isRefusal(change) ? 0 : ends(change);
     },
   };
 }
 
-/** Refuses a change that needs a fresh proof which the session does not have; notes the keys that it ends. */
+/** Refuses a change that needs a fresh proof which the session does not have; notes what it ends. */
 async function refuseWithoutProof(
   { session, now, options }: Visit,
   what: string | undefined,
-  keys: number,
+  ends: number,
 ): Promise<Refusal | undefined> {
   const refusal = what && refuseOldProof(session, now, what);
-  if (refusal || keys === 0) return refusal || undefined;
-  return await noteEndedKeys(options.database, session, { keys, now });
+  if (refusal || ends === 0) return refusal || undefined;
+  return await noteEndings(options.database, session, { ends, now });
 }
 
 /** Tells whether the page offers an action: the role and the state allow it. */

@@ -42,6 +42,18 @@ export function nameConditions(entered: Asked<v.ObjectEntries>["entered"]) {
   );
 }
 
+/** Says in words which rows of a list meet the conditions: `all with tier: free, expiring within: 90`. */
+export function describeAll(
+  conditions: string,
+  { entries, noun }: { readonly entries: v.ObjectEntries; readonly noun: string },
+): string {
+  const { entered } = readConditions(new URLSearchParams(conditions), entries);
+  const described = nameConditions(entered).map(([words, text]) =>
+    text === "true" ? words : `${words}: ${redactKeys(text)}`,
+  );
+  return described.length === 0 ? `all ${noun}s` : `all with ${described.join(", ")}`;
+}
+
 const toWords = (name: string) => name.replaceAll("_", " ");
 
 /** Returns the name, the text and the error of a condition, for its field in the form. */

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import type { By } from "../../../audit/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
-import { REASON } from "../api/fields.ts";
+import { NEEDED_REASON, REASON } from "../api/fields.ts";
 import { parseSent } from "../api/parse_sent.ts";
 import { enteredIn } from "./refused_form.ts";
 import type { Visit } from "./visit.ts";
@@ -27,6 +27,9 @@ export const TEXT_OR_NOTHING = v.pipe(
 /** The reason, which the form of every action has. */
 const REASON_ENTRY = { reason: v.pipe(TEXT_OR_NOTHING, REASON.reason) } as const;
 
+/** The reason of an action that needs one. */
+export const NEEDED_REASON_ENTRY = { reason: v.pipe(TEXT, NEEDED_REASON.reason) } as const;
+
 /** Returns the schema of the text that a form asks people to repeat. */
 export function repeatEntry(text: string) {
   return { repeat: v.pipe(TEXT, v.literal(text, `must be ${text}`)) };
@@ -40,7 +43,7 @@ export function parseForm<Entries extends v.ObjectEntries>(
   entries: Entries,
   { form, actor, now }: Visit,
 ): { readonly fields: FieldsOf<Entries>; readonly by: By } | Refusal {
-  const known = { ...entries, ...REASON_ENTRY };
+  const known = { ...REASON_ENTRY, ...entries };
   const sent = Object.fromEntries(Object.keys(known).map((name) => [name, enteredIn(form, name)]));
   const parsed = parseSent(v.object(known), sent, "form");
   if (isRefusal(parsed)) return refuseFields(parsed.fields ?? []);

@@ -44,7 +44,7 @@ export function Actions<Thing>({ actions, ...props }: ActionsProps<Thing>) {
 
 /** An action that opens in place. Its last field is the reason, which the audit log keeps. */
 function ActionForm<Thing>({
-  action: { name, label, group, submit, isFinal, isDownload, needsFreshProof, repeat, Form },
+  action: { name, label, group, submit, isFinal, isDownload, needsFreshProof, needsReason, repeat, Form },
   address,
   of,
   visit,
@@ -86,7 +86,12 @@ function ActionForm<Thing>({
             required
           />
         )}
-        <TextField {...field("reason")} label="Reason (optional)" hint="The audit log keeps it." />
+        <TextField
+          {...field("reason")}
+          label={needsReason ? "Reason" : "Reason (optional)"}
+          hint="The audit log keeps it."
+          required={needsReason === true}
+        />
         <div class="actions">
           <button type="submit" class={isFinal ? "final" : undefined}>
             {typeof submit === "string" ? submit : submit(of)}
