@@ -140,17 +140,20 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
       what: "releases by clients",
       from: describeSelfReleases(before),
       to: describeSelfReleases(after),
+      loss: isFewerThan(after.selfReleases, before.selfReleases) ? "fewer releases by clients" : undefined,
     },
     {
       what: "names of machines for clients",
       from: describeShowsMachines(before),
       to: describeShowsMachines(after),
+      loss:
+        before.showsMachines !== false && after.showsMachines === false ? "no names of machines" : undefined,
     },
     {
       what: "offline days",
       from: describeOfflineDays(before),
       to: describeOfflineDays(after),
-      loss: losesOfflineDays(before, after) ? "fewer offline days" : undefined,
+      loss: isFewerThan(after.maxOfflineDays, before.maxOfflineDays) ? "fewer offline days" : undefined,
     },
     { what: "term", from: describeTerm(before), to: describeTerm(after) },
     {
@@ -176,8 +179,8 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
   return effects.filter(({ from, to }) => from !== to);
 }
 
-/** Tells whether a license gets fewer days of its own than before; how many its tier gives is not known here. */
-function losesOfflineDays({ maxOfflineDays: was }: Allowances, { maxOfflineDays: is }: Allowances): boolean {
+/** Tells whether a license gets fewer of something than before. How many the usual number is, which is null, is not known here. */
+function isFewerThan(is: number | null, was: number | null): boolean {
   return is === 0 ? was !== 0 : is !== null && was !== null && is < was;
 }
 

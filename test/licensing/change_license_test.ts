@@ -372,6 +372,9 @@ describe("changeLicense() with a restriction", () => {
     ["to stop counting machines", { maxMachines: 3 }, { maxMachines: null }, LOW],
     ["floating seats in place of node-locked machines", { maxMachines: 3 }, { seatMinutes: 5 }, LOW],
     ["other seats", { maxMachines: 3, seatMinutes: 5 }, { maxMachines: 2, seatMinutes: 6 }, LOW],
+    ["releases by clients", {}, { selfReleases: 0 }, LOW],
+    ["names of machines for clients", {}, { showsMachines: false }, LOW],
+    ["offline days", {}, { maxOfflineDays: 0 }, LOW],
     ["more machines, for a token with only a mode", { maxMachines: 3 }, { maxMachines: 4 }, { mode: "live" }],
     ["a limit, for a token with only a mode", { mode: "test" }, { monthlyLimit: 50_001 }, { mode: "test" }],
   ];

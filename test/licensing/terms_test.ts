@@ -174,6 +174,46 @@ describe("a license that starts on its first use", () => {
   });
 });
 
+describe("effectsOf() of what a license allows its clients", () => {
+  const lossesOf = async (steps: readonly LicenseChange[]) => {
+    const key = await issue(server.database, { maxMachines: 5 });
+    const losses: (string | undefined)[] = [];
+    for (const step of steps) {
+      const { before, after } = orThrow(await change(key, step));
+      losses.push(...effectsOf(before, after).map(({ from, to, loss }) => `${from} → ${to}: ${loss}`));
+    }
+    return losses;
+  };
+
+  test("names fewer releases and offline days, and hidden names, as a loss", async () => {
+    expect(
+      await lossesOf([
+        { selfReleases: 5 },
+        { selfReleases: 2 },
+        { selfReleases: null },
+        { selfReleases: 0 },
+        { showsMachines: true },
+        { showsMachines: false },
+        { maxOfflineDays: 1_000 },
+        { maxOfflineDays: 14 },
+        { maxOfflineDays: null },
+        { maxOfflineDays: 0 },
+      ]),
+    ).toEqual([
+      "the usual number → 5 in 30 days: undefined",
+      "5 in 30 days → 2 in 30 days: fewer releases by clients",
+      "2 in 30 days → the usual number: undefined",
+      "the usual number → 0 in 30 days: fewer releases by clients",
+      "if node-locked → yes: undefined",
+      "yes → no: no names of machines",
+      "as the tier says → 1,000: undefined",
+      "1,000 → 14: fewer offline days",
+      "14 → as the tier says: undefined",
+      "as the tier says → 0: fewer offline days",
+    ]);
+  });
+});
+
 test("describeTerm() says how long a term is, and when it begins or began", () => {
   expect(describeTerm(WAITING)).toBe("30 days from its first use, from 2027-01-31 at the latest");
   expect(describeTerm({ ...TERM, termDays: 1, startedAt: NOW })).toBe("1 day from 2026-11-20T12:00:00Z");
