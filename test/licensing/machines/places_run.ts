@@ -1,11 +1,20 @@
 /**
  * 200 clients for 30 floating places, while something is killed, and the history of it. A minute of the database's clock
- * passes in a second, so a seat of 5 minutes ends 5 s after its last heartbeat, by itself.
+ * passes in a second, so a seat of 5 minutes ends 5 s after its last heartbeat, by itself. Some clients borrow a license for
+ * a day, release a machine of another by its id, or are lost with a file whose place an operator frees.
  */
 import { expect } from "bun:test";
+import { parseId } from "../../../src/base/ids.ts";
+import { isRefusal } from "../../../src/base/refusal.ts";
 import type { Database } from "../../../src/database/mod.ts";
-import { createMachineNames, noteEnds } from "../../../src/licensing/machines/mod.ts";
+import {
+  createMachineNames,
+  freeByOperator,
+  listMachines,
+  noteEnds,
+} from "../../../src/licensing/machines/mod.ts";
 import { readDatabaseClock, setDatabaseClock } from "../../support/database_clock.ts";
+import { ACTOR, NOW } from "../../support/issue.ts";
 import { licenseWith } from "../../support/machines.ts";
 import type { Random } from "../../support/random.ts";
 import { openSecrets } from "../../support/secrets.ts";
@@ -29,13 +38,21 @@ export interface PlacesTarget {
 export interface PlacesAnswer {
   readonly status: number;
   /** Undefined if it is no JSON, as from a balancer. */
-  readonly body: { readonly machine_id?: string; readonly code?: string } | undefined;
+  readonly body:
+    | {
+        readonly machine_id?: string;
+        readonly code?: string;
+        readonly machines?: readonly { readonly machine_id: string; readonly state: string }[];
+      }
+    | undefined;
 }
 
 const CLIENTS = 200;
 const PLACES = 30;
 const SEAT_MINUTES = 5;
 const SPEED = 60;
+/** Of a license with floating seats, in 24 hours of the database, which are 24 minutes here. */
+const RELEASES_BY_ID = 10 * PLACES;
 /** The statuses of services and a balancer that lost a connection. The request may have been done. */
 const UNKNOWN = [undefined, 502, 503, 504];
 
@@ -71,13 +88,22 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
   const ids = new Map<string, Set<string>>();
   const unexpected: string[] = [];
   let isStopped = false;
+  let [borrowed, releasedById, cutById, freed] = [0, 0, 0, 0];
+
+  const PATHS = {
+    activate: "/v1/machines/activate",
+    heartbeat: "/v1/machines/heartbeat",
+    release: "/v1/machines/release",
+    borrow: "/v1/auth/license",
+  } as const;
 
   /** Sends a request of a machine until its outcome is known. Returns the status. */
-  async function send(action: "activate" | "heartbeat" | "release", fingerprint: string) {
+  async function send(action: keyof typeof PATHS, fingerprint: string) {
     const machine = nameMachine(license.licenseUuid, fingerprint).hash;
+    const days = action === "borrow" ? { days: 1 } : {};
     for (;;) {
       const sentMs = Date.now();
-      const answer = await post(`/v1/machines/${action}`, { api_key: license.apiKey, fingerprint });
+      const answer = await post(PATHS[action], { api_key: license.apiKey, fingerprint, ...days });
       const request = { machine, sentMs, answeredMs: Date.now() + 1 };
       if (UNKNOWN.includes(answer?.status)) {
         if (action === "activate") cut.push(request);
@@ -88,8 +114,11 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
       const { status, body } = answer ?? {};
       if (status === 200) {
         confirmed.push(request);
-        ids.set(machine, (ids.get(machine) ?? new Set()).add(body?.machine_id ?? "none"));
+        if (action === "borrow") borrowed++;
+        else ids.set(machine, (ids.get(machine) ?? new Set()).add(body?.machine_id ?? "none"));
       } else if (status === 409 && action === "activate") refusals.push(request);
+      // A machine that is not active can hold a place, if its license was signed by a request whose answer was cut.
+      else if (status === 404 && action === "borrow") return status;
       else if (status === 404 && action !== "activate") lost.push(request);
       else unexpected.push(`${action}: ${status} ${body?.code}`);
       return status;
@@ -113,6 +142,12 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
         await Bun.sleep(random.between(300, random.next() < 0.1 ? 7_000 : 2_000));
         status = await send("heartbeat", fingerprint);
       }
+      if (status === 200 && random.next() < 0.05) {
+        await send("borrow", fingerprint);
+        // The place is held by the file from now on, also under another name of the client.
+        fingerprint = `machine-${index}-${++tries}`;
+        continue;
+      }
       // Most clients release their machine; the others are closed without a word.
       if (status === 200 && random.next() < 0.6) await send("release", fingerprint);
       else await Bun.sleep(random.between(1_000, 8_000));
@@ -127,7 +162,51 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
     }
   }
 
-  const running = [...Array.from({ length: CLIENTS }, (_, index) => client(index)), upkeep()];
+  /** A customer who lists the machines of the license and releases one of them by its id. */
+  async function customer() {
+    while (!isStopped) {
+      await Bun.sleep(random.between(500, 1_500));
+      const of = { api_key: license.apiKey };
+      const listed = await post("/v1/machines/list", { ...of, limit: 200 });
+      const active = listed?.body?.machines?.filter(({ state }) => state === "active") ?? [];
+      if (listed?.status === 200 && (listed.body?.machines?.length ?? 0) > PLACES)
+        unexpected.push(`list: ${listed.body?.machines?.length} machines`);
+      if (active.length === 0) continue;
+      const { machine_id } = random.pick(active);
+      const { status, body } = (await post("/v1/machines/release", { ...of, machine_id })) ?? {};
+      if (status === 200) releasedById++;
+      else if (UNKNOWN.includes(status)) cutById++;
+      else if (status === 409 && releasedById + cutById >= RELEASES_BY_ID) continue;
+      // The machine can be gone by now.
+      else if (status !== 404) unexpected.push(`by id: ${status} ${body?.code}`);
+    }
+  }
+
+  /** An operator who frees the places that borrowed licenses of lost machines hold. */
+  async function operator() {
+    while (!isStopped) {
+      await Bun.sleep(random.between(200, 1_000));
+      try {
+        const machines = await listMachines(database, {
+          filter: { licenseUuid: license.licenseUuid, state: "offline", limit: 20 },
+        });
+        for (const { id } of machines) {
+          if (random.next() < 0.5) continue;
+          const by = { actor: ACTOR, now: NOW };
+          if (!isRefusal(await freeByOperator(database, parseId("mch", id) ?? "", by))) freed++;
+        }
+      } catch {
+        // The database restarts.
+      }
+    }
+  }
+
+  const running = [
+    ...Array.from({ length: CLIENTS }, (_, index) => client(index)),
+    upkeep(),
+    customer(),
+    operator(),
+  ];
   return {
     /** Ends the clients, expects that the history keeps the rule, and returns its figures. */
     async stop() {
@@ -165,6 +244,9 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
         lost: lost.length,
         cut: cut.length,
         committedAndCut: committed.length,
+        borrowed,
+        releasedById,
+        freed,
         holdings: holdings.length,
         endedByThemselves: endedAlone.length,
         most: occupancy.mostDuring({
@@ -173,6 +255,8 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
         }),
       };
       expect(figures.most).toBe(PLACES);
+      for (const done of [borrowed, releasedById, freed]) expect(done).toBeGreaterThan(0);
+      expect(releasedById).toBeLessThanOrEqual(RELEASES_BY_ID);
       expect(figures.refused).toBeGreaterThan(CLIENTS);
       expect(figures.endedByThemselves).toBeGreaterThan(PLACES / 2);
       expect(figures.holdings - figures.endedByThemselves).toBeGreaterThan(PLACES / 2);
