@@ -3,7 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { parseId } from "../../src/base/ids.ts";
 import { withDatabase } from "../../src/cli/run.ts";
-import type { Database } from "../../src/database/mod.ts";
+import { type Database, openSession } from "../../src/database/mod.ts";
+import { stopWaiting } from "../admin/stop_waiting.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { setPlaces, setSeen } from "../support/machines.ts";
 import { until } from "../support/until.ts";
 import {
@@ -187,6 +189,29 @@ describe("claviger machines release-all", () => {
     expect(usageErrorOf(await releaseAll(["--key", key.id, "--limit", "501"]))).toContain(
       "It must be a whole number from 1 to 500",
     );
+  });
+
+  test("names a machine that could not be released, releases the others, and ends with 3", async () => {
+    const [held, free] = [await withTwo(), await withTwo()];
+    await setUnseen([held.first, free.first]);
+    const { invocation } = createTestInvocation(line.folder, {});
+    const place = { dataDir: line.dataDir, envFile: join(line.folder, "empty.env") };
+    await withDatabase(invocation, place, async ({ address, database }) => {
+      const session = openSession(address, { statementTimeoutMs: 30_000 });
+      await session.connect();
+      await session.sql`begin`;
+      await session.sql`select from licenses where id = ${held.licenseId.slice(4)}::uuid for update`;
+      const running = releaseAll(["--unseen", "30d"]);
+      await until(async () => (await countWaiting(database)) > 0);
+      await stopWaiting(session);
+      const { status, out, err } = await running;
+      await session.close();
+      expect(status).toBe(3);
+      expect(out).toEndWith("; not released: 1 machine\n");
+      expect(err).toContain(`${held.first}: Cannot release machine: the database needs too long`);
+      expect(err).toContain("Not released: 1 machine; run the command again");
+    });
+    expect([await stateOf(held.first), await stateOf(free.first)]).toEqual(["active", "released"]);
   });
 
   test("prints the result of each machine for programs", async () => {

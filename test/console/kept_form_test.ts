@@ -1,9 +1,11 @@
 /** What was typed into a form is still there after a login that the end of the session needed, and never otherwise. */
 import { describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import { toId } from "../../src/base/ids.ts";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import type { Role } from "../../src/operators/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
+import { licenseWith, placeMachine } from "../support/machines.ts";
 import { useForAll } from "../support/use.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { startConsole } from "./support/console.ts";
@@ -217,6 +219,26 @@ test("Keys that were selected are selected again after a login that their change
     expect(await page.locator("#renew").getByLabel("Reason").inputValue()).toBe("sold twice");
     await page.locator("#renew").getByRole("button", { name: "Show what will change" }).click();
     await page.getByText("11 licenses will change").waitFor();
+  });
+});
+
+test("Machines that a list selected are selected again after a login that their release needs", async () => {
+  const license = await licenseWith(admin.database, { maxMachines: 11 });
+  for (let n = 0; n < 11; n++) await placeMachine(admin.database, license, `${n}`);
+  const path = `/machines?license=${toId("lic", license.licenseUuid)}`;
+  await admin.visitAs("admin", { path, expectedFaults: [/status of 403/] }, async (page) => {
+    await page.getByRole("button", { name: "Release all 11 active machines" }).click();
+    await page.getByText("11 places become free at once").waitFor();
+    await page.getByLabel("Reason").fill("the old laboratory");
+    idle(6);
+    await page.getByRole("button", { name: "Release 11 machines" }).click();
+    await page.getByRole("link", { name: "Log in again" }).click();
+    await logIn(page, await admin.code());
+    await heading(page, "11 active machines");
+    await notice(page).waitFor();
+    expect(await page.getByLabel("Reason").inputValue()).toBe("the old laboratory");
+    await page.getByRole("button", { name: "Release 11 machines" }).click();
+    await page.getByText("Released 11 machines: 11 places are free").waitFor();
   });
 });
 

@@ -13,6 +13,7 @@ import {
   parseImportLine,
 } from "../../src/licensing/keys/mod.ts";
 import {
+  changedValues,
   changeLicense,
   createLicenseChanges,
   describeTerm,
@@ -97,6 +98,17 @@ describe("a license that starts on its first use", () => {
     expect(await find(key)).toMatchObject({
       ...{ termDays: null, latestStart: null, startedAt: null, expiresAt: NEVER_EXPIRES },
     });
+  });
+
+  test("shows before such a change that the expiry takes the place of its term", async () => {
+    const key = await find(await issueWaiting());
+    if (key === undefined) throw new Error("There is a key");
+    const before = { ...key, expiresAt: key.licenseExpiresAt };
+    const after = changedValues(before, { expiresAt: END });
+    expect(effectsOf(before, after)).toMatchObject([{ what: "term", to: "none" }]);
+    expect(effectsOf(before, changedValues(before, { maxOfflineDays: 1 }))).toMatchObject([
+      { what: "offline days" },
+    ]);
   });
 
   test("gets an expiry that is its latest end only as another end, which is a change", async () => {

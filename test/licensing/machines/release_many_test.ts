@@ -14,8 +14,10 @@ import {
 } from "../../../src/licensing/machines/mod.ts";
 import { stopWaiting } from "../../admin/stop_waiting.ts";
 import { createTestClock } from "../../support/clock.ts";
+import { countWaiting } from "../../support/count_waiting.ts";
 import { ACTOR, NOW, sentenceOf } from "../../support/issue.ts";
 import { licenseWith, placeMachine, setEnd, setSeen } from "../../support/machines.ts";
+import { until } from "../../support/until.ts";
 import { useTestDatabase } from "../../support/use.ts";
 
 const server = useTestDatabase();
@@ -159,6 +161,7 @@ describe("releaseMachines()", () => {
     await session.sql`begin`;
     await session.sql`select from licenses where id = ${held.licenseUuid}::uuid for update`;
     const running = releaseMachines(server.database, [...held.uuids, ...free.uuids], BY);
+    await until(async () => (await countWaiting(server.database)) > 0);
     await stopWaiting(session);
     const [first, second] = await running;
     await session.close();
