@@ -137,6 +137,7 @@ export {
   TOO_WIDE,
   toSearched,
 } from "./search_accounts.ts";
+export { isUnstarted, lockUnstarted, startCtes, startTerm } from "./start_term.ts";
 export { ACCOUNT, ACCOUNT_CONDITION, TEXT_RULES } from "./text_rules.ts";
 export {
   type ChangedTier,
