@@ -20,6 +20,7 @@ const WORDS = {
   "license.values": "changed the values of the key",
   "license.change": "changed the license of the key",
   "license.move": "moved the license of the key to another account",
+  "license.start": "started the term of the key",
   "license.export": "exported a license file of the key",
   "machine.activate": "activated a machine with the key",
   "machine.release": "released a machine of the key",

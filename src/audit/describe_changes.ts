@@ -36,6 +36,7 @@ const FIELDS: Readonly<Record<string, string>> = {
 const NOTHING: Readonly<Record<string, string>> = {
   monthly_limit: "the tier's",
   expires_at: "never",
+  started_at: "not yet",
   tiers: "all",
   mode: "both",
   sources: "everywhere",

@@ -34,7 +34,7 @@ export type ClientCode =
   | "EXPECTATION_FAILED"
   /** The cause can pass by itself: a client is to try again, and `serve` is to be started again. */
   | "SERVICE_UNAVAILABLE"
-  /** Licenses of the tier are not signed for use without a network. */
+  /** The license, or every license of its tier, is not signed for use without a network. */
   | "OFFLINE_NOT_ALLOWED"
   /** Every place for machines of the license is taken. */
   | "MACHINE_LIMIT_REACHED"

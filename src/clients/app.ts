@@ -4,7 +4,8 @@
  *     path → method → content encoding → size → syntax → key present → key format → look-up, which chooses
  *     the window → rate limit → key known and active → not expired → other fields → quota
  *
- * The last check of a signed license is that the tier allows offline use.
+ * The last checks of a signed license are that it is allowed, and for so many days, and that its machine is active.
+ * After all checks, and before the answer, the term of a license starts that is used for the first time.
  *
  * Hono checks path and method by the routes below. The next three checks are in `read_body.ts`, the checks from "key
  * present" to "not expired" in `authenticate.ts` and what it calls, the others in the handler. `serve.ts` calls them
@@ -69,12 +70,20 @@ function listRoutes(deps: HandlerDeps): readonly ClientRoute[] {
       operations: { post: VALIDATE },
     },
     { path: "/v1/auth/refresh", endpoint: "refresh", handler: refresh(deps), operations: { post: REFRESH } },
-    { path: "/v1/auth/license", endpoint: "license", handler: license(deps), operations: { post: LICENSE } },
+    {
+      path: "/v1/auth/license",
+      endpoint: "license",
+      handler: license(deps),
+      // The statement that notes the signed license does.
+      startsTerm: false,
+      operations: { post: LICENSE },
+    },
     {
       path: "/v1/auth/revoke",
       endpoint: "revoke",
       handler: revoke(deps),
       isChange: true,
+      startsTerm: false,
       operations: { post: REVOKE },
     },
     {

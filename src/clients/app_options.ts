@@ -6,7 +6,7 @@ import type { Signer } from "../base/secrets/mod.ts";
 import type { Database } from "../database/mod.ts";
 import type { KeyDirectory } from "../licensing/keys/mod.ts";
 import type { Heartbeats, NameMachine } from "../licensing/machines/mod.ts";
-import type { Brand, LicenseChanges, OfflineDays } from "../licensing/mod.ts";
+import type { Brand, LicenseChanges } from "../licensing/mod.ts";
 import type { LicenseSigner, PublishedKeys } from "../licensing/signed_licenses/mod.ts";
 import type { FileDirectory, ServedFiles } from "../models/mod.ts";
 import type { TokenSource } from "../models/repository_token/mod.ts";
@@ -50,7 +50,6 @@ export interface AppOptions {
   readonly licenseSigner: LicenseSigner;
   /** The public keys that verify signed licenses. */
   readonly publishedKeys: () => Promise<PublishedKeys>;
-  readonly offlineDays: OfflineDays;
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;
   /** Returns the sentence for health if the data is damaged or gone; undefined otherwise. */

@@ -3,8 +3,9 @@ import * as v from "valibot";
 import { monthOf } from "../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { type KeyRecord, OBSTACLE_REFUSALS, renderKeyHash, revokeKey } from "../licensing/keys/mod.ts";
-import { andThen, optionalText, parseFields } from "../wire/mod.ts";
-import { type Outcome, reply } from "./exchange.ts";
+import { type Eventually, optionalText, parseFields } from "../wire/mod.ts";
+import type { Authenticator } from "./authenticate.ts";
+import { type Exchange, type Outcome, reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { isUsedUp, renderRefresh, renderValidate } from "./license_answer.ts";
 import {
@@ -46,7 +47,34 @@ export function validate({ authenticator, clock }: HandlerDeps): Handler {
       ? OBSTACLE_REFUSALS.quota_used_up
       : { status: 200, body: renderValidate(record, month) };
   };
-  return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);
+  return (exchange, body) => {
+    const found = authenticator.authenticate(exchange, "validate", body);
+    return isFinal(exchange, found)
+      ? answer(found)
+      : startAndAnswer(authenticator, exchange, { found, answer });
+  };
+}
+
+type FoundRecord = KeyRecord | Refusal;
+
+/** Tells whether the record is known, and the term of its license has begun. */
+function isFinal({ record }: Exchange, found: Eventually<FoundRecord>): found is FoundRecord {
+  return !(found instanceof Promise) && record?.state !== "unstarted";
+}
+
+/** Answers when the record is known. If it would be accepted and its license is unstarted, the term starts first. */
+async function startAndAnswer(
+  authenticator: Authenticator,
+  exchange: Exchange,
+  {
+    found,
+    answer,
+  }: { readonly found: Eventually<FoundRecord>; readonly answer: (record: FoundRecord) => Outcome },
+): Promise<Outcome> {
+  const record = await found;
+  const outcome = answer(record);
+  if (isRefusal(record) || isRefusal(outcome) || record.state !== "unstarted") return outcome;
+  return answer(await authenticator.startTerm(exchange, record));
 }
 
 /** What refresh does. */
@@ -69,7 +97,12 @@ export function refresh({ authenticator, clock }: HandlerDeps): Handler {
     if (isRefusal(record)) return record;
     return { status: 200, body: renderRefresh(record, monthOf(clock.nowMs())) };
   };
-  return (exchange, body) => andThen(authenticator.authenticate(exchange, "refresh", body), answer);
+  return (exchange, body) => {
+    const found = authenticator.authenticate(exchange, "refresh", body);
+    return isFinal(exchange, found)
+      ? answer(found)
+      : startAndAnswer(authenticator, exchange, { found, answer });
+  };
 }
 
 /** What revoke does. */

@@ -15,6 +15,7 @@
 import type { Actor } from "../audit/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { createKeyHasher, type KeyHash, type KeyRecord, keyForm, keyPattern } from "../licensing/keys/mod.ts";
+import { startTerm } from "../licensing/mod.ts";
 import { andThen, type Eventually, type JsonObject, type LimitedEndpoint } from "../wire/mod.ts";
 import { createAddressReader } from "./address_reader.ts";
 import type { AppOptions } from "./app_options.ts";
@@ -35,7 +36,7 @@ import { refusalOf, UNKNOWN_KEY } from "./usable_key.ts";
 
 type AuthenticatorOptions = Pick<
   AppOptions,
-  "directory" | "limiter" | "brand" | "trustedProxies" | "clock" | "sha256"
+  "directory" | "licenseChanges" | "limiter" | "brand" | "trustedProxies" | "clock" | "sha256"
 >;
 
 interface FoundKey {
@@ -61,6 +62,11 @@ export interface Authenticator {
     keyUuid: string | null,
     once: CountOnce,
   ): Promise<KeyRecord | Refusal>;
+  /**
+   * Starts the term of the license of the request's key, which `authenticate` returned as unstarted. Returns the key as
+   * it is afterwards, with its end, or a refusal if it was changed meanwhile. Throws `DatabaseUnavailable`.
+   */
+  startTerm(exchange: Exchange, record: KeyRecord): Promise<KeyRecord | Refusal>;
   /** Counts a request that was free as one of a bundle, but must count after all: a refusal, or a whole file. */
   countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Eventually<Refusal | undefined>;
   /** Takes back the count of a request if the service itself failed, so that the client does not pay for it. */
@@ -73,9 +79,15 @@ export interface Authenticator {
   isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
   /** Returns the group of client addresses that the request came from. */
   addressOf(exchange: Exchange): string;
-  /** Returns the client as the audit log names it. */
+  /** Returns who makes the changes of the request, as the audit log names it. */
   actorOf(exchange: Exchange): Actor;
 }
+
+/**
+ * The longest time from the first look-up of a request until the term of its license starts. What follows takes up to
+ * 4 s, and no answer may take longer than 5 s.
+ */
+const MAX_BEFORE_START_MS = 1_000;
 
 const INVALID_LINK = refuse(
   "INVALID_LINK",
@@ -88,10 +100,15 @@ const MISSING_KEY = refuse(
 
 /** Creates the authenticator of all endpoints. */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { directory, limiter, clock } = options;
+  const { directory, licenseChanges, limiter, clock } = options;
   const addressOf = createAddressReader(options.trustedProxies);
   const counting: Counting = { directory, limiter, clock, addressOf };
   const readHash = createHashReader(options);
+
+  function actorOf(exchange: Exchange): Actor {
+    const address = addressOf(exchange);
+    return { kind: "http", name: address, address, request: exchange.id };
+  }
 
   function requireUsable(counted: CountedKey): KeyRecord | Refusal {
     if (counted === null) return UNKNOWN_KEY;
@@ -122,6 +139,17 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       // Not INVALID_KEY: the key may be valid, and a client would delete its key after that answer.
       return keyUuid === null && record === null ? INVALID_LINK : requireUsable(record);
     },
+    async startTerm(exchange, before) {
+      const { lookUpBeganMs = 0 } = exchange;
+      if (clock.monotonicMs() - lookUpBeganMs > MAX_BEFORE_START_MS) return UNAVAILABLE;
+      await startTerm(licenseChanges, before, { actor: actorOf(exchange), now: clock.now() });
+      const record = await directory.lookUp(before, addressOf(exchange));
+      if (record === null) return UNKNOWN_KEY;
+      exchange.record = record;
+      const refusal = refusalOf(record, clock.nowMs());
+      // Still unstarted: an operator has given the license another term meanwhile.
+      return refusal ?? (record.state === "unstarted" ? UNAVAILABLE : record);
+    },
     countAfterAll(exchange, endpoint) {
       const { record } = exchange;
       if (record === undefined) return undefined;
@@ -136,10 +164,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     isAddressFull: (exchange, endpoint) => isAddressFull(counting, exchange, endpoint),
     addressOf,
-    actorOf(exchange) {
-      const address = addressOf(exchange);
-      return { kind: "http", name: address, address, request: exchange.id };
-    },
+    actorOf,
   };
 }
 

@@ -2,8 +2,8 @@
 import * as v from "valibot";
 import { toTimestamp } from "../base/calendar.ts";
 import { isRefusal } from "../base/refusal.ts";
-import { parsedField } from "../base/rule.ts";
-import { NONCE, NOT_OFFLINE, SIGNED_FINGERPRINT } from "../licensing/signed_licenses/mod.ts";
+import { numberField, parsedField } from "../base/rule.ts";
+import { NONCE, SIGNED_DAYS, SIGNED_FINGERPRINT } from "../licensing/signed_licenses/mod.ts";
 import { checkTag, parseFields } from "../wire/mod.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
@@ -20,6 +20,7 @@ import {
 export const licenseFields = v.object({
   nonce: v.nullish(parsedField(NONCE)),
   fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),
+  days: v.nullish(numberField(SIGNED_DAYS)),
 });
 
 /** What the request for a signed license does. */
@@ -28,7 +29,8 @@ export const LICENSE: EndpointOperation = {
   summary: "Get a signed license, to be verified without a network",
   description:
     "A compact JWS (EdDSA). Verify it with the keys of `/.well-known/jwks.json`, which a client should pin. Also " +
-    "works when the quota is used up. If the license counts machines, it is signed only for an active one (`fingerprint` of " +
+    "works when the quota is used up. It is valid for `days`, at most as many as the license allows, or without them for as " +
+    "many as that. If the license counts machines, it is signed only for an active one (`fingerprint` of " +
     "8 to 200 characters), whose place is then taken until the end of the signed license, also if it is released.",
   request: jsonBody("LicenseRequest", { fingerprint: "workstation-7" }),
   success: {
@@ -45,18 +47,19 @@ export const LICENSE: EndpointOperation = {
 };
 
 /** Creates the handler that signs the license of a key. It also answers when the quota is used up. */
-export function license({ authenticator, clock, licenseSigner, offlineDays }: HandlerDeps): Handler {
+export function license({ authenticator, clock, licenseSigner }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "license", body);
     if (isRefusal(record)) return record;
     const fields = parseFields(licenseFields, body);
     if (isRefusal(fields)) return fields;
-    if (offlineDays[record.tier] === 0) return NOT_OFFLINE;
     const signed = await licenseSigner.sign({
       keyUuid: record.uuid,
       licenseUuid: record.licenseUuid,
       nonce: fields.nonce ?? undefined,
       fingerprint: fields.fingerprint ?? undefined,
+      days: fields.days ?? undefined,
+      actor: authenticator.actorOf(exchange),
       now: clock.now(),
     });
     if (isRefusal(signed)) return signed;

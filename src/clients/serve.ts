@@ -7,6 +7,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { redactKeys } from "../base/secrets/mod.ts";
+import type { KeyRecord } from "../licensing/keys/mod.ts";
 import type { LimitedEndpoint } from "../wire/mod.ts";
 import {
   discardBody,
@@ -18,7 +19,7 @@ import {
   toJsonObject,
 } from "../wire/mod.ts";
 import { createAccessLog, type LoggedRoute } from "./access_log.ts";
-import { Exchange, type HttpEnv, type Outcome, toResponse } from "./exchange.ts";
+import { Exchange, type HttpEnv, type Outcome, type Reply, toResponse } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
 import type { Operations } from "./operation.ts";
@@ -36,6 +37,11 @@ export interface ClientRoute {
   readonly handler: Handler;
   /** True if a success changes something; then each success is logged. */
   readonly isChange?: boolean;
+  /**
+   * Whether a success is a use of the license, with which an unstarted term starts: true by default. False also for a
+   * handler that starts the term together with something else.
+   */
+  readonly startsTerm?: boolean;
 }
 
 /** Returns the methods that a route answers. */
@@ -94,9 +100,32 @@ export function createRouteHandlers(deps: HandlerDeps) {
     return outcome;
   }
 
+  /** Starts the term of a license that is used for the first time. If that fails, the answer is not sent. */
+  async function startTermOf(
+    exchange: Exchange,
+    { record, answer }: { readonly record: KeyRecord; readonly answer: Reply },
+  ): Promise<Outcome> {
+    let started: KeyRecord | Refusal;
+    try {
+      started = await authenticator.startTerm(exchange, record);
+    } catch (error) {
+      started = toOutcome(error, exchange);
+    }
+    if (!isRefusal(started)) return answer;
+    const content = typeof answer.body === "string" ? null : answer.body.content;
+    if (content instanceof ReadableStream) await content.cancel();
+    return started;
+  }
+
   return {
     /** Turns the handler of a route into a handler for Hono. */
-    serve({ operations, endpoint, handler, isChange = false }: ClientRoute): MiddlewareHandler<HttpEnv> {
+    serve({
+      operations,
+      endpoint,
+      handler,
+      isChange = false,
+      startsTerm = true,
+    }: ClientRoute): MiddlewareHandler<HttpEnv> {
       const answersHead = operations.head !== undefined;
       const route = { endpoint, isChange, metrics: requestMetrics.endpoint(endpoint) };
       const limited = isLimited(endpoint) ? endpoint : undefined;
@@ -120,6 +149,9 @@ export function createRouteHandlers(deps: HandlerDeps) {
         } catch (error) {
           outcome = toOutcome(error, exchange);
         }
+        const { record } = exchange;
+        if (record?.state === "unstarted" && startsTerm && !isRefusal(outcome))
+          outcome = await startTermOf(exchange, { record, answer: outcome });
         authenticator.noteAnswer(exchange, outcome, route.endpoint);
         if (limited !== undefined) settleCount(exchange, outcome, limited);
         const response = finish(route, exchange, outcome);

@@ -6,6 +6,6 @@ export const UNKNOWN_KEY = refuse("INVALID_KEY", INVALID_KEY, { reason: "unknown
 
 /** Returns the refusal of a key that is not active or has expired; `nowMs` is the time by the wall clock. */
 export function refusalOf(record: KeyRecord, nowMs: number): Refusal | undefined {
-  if (record.state !== "active") return OBSTACLE_REFUSALS[record.state];
+  if (record.state !== "active" && record.state !== "unstarted") return OBSTACLE_REFUSALS[record.state];
   return record.expiresAtMs <= nowMs ? OBSTACLE_REFUSALS.expired : undefined;
 }

@@ -14,10 +14,10 @@ export type ListedState = (typeof LISTED_STATES)[number];
 
 /**
  * Returns when a key ends, as SQL: with its license, the row with the alias `l`, or earlier if the key, `k`, has an
- * earlier end of its own.
+ * earlier end of its own. `licenseEnd` is the end of the license, if it is not the stored one.
  */
-export function keyEnd(sql: Sql): Fragment {
-  return sql`least(l.expires_at, k.own_expires_at)`;
+export function keyEnd(sql: Sql, licenseEnd: Fragment = sql`l.expires_at`): Fragment {
+  return sql`least(${licenseEnd}, k.own_expires_at)`;
 }
 
 /** Returns the state of a key in lists, as SQL: `state` is its stored state, and `endsAt` when it ends. */

@@ -156,6 +156,7 @@ export {
   TOO_WIDE,
   toSearched,
 } from "./search_accounts.ts";
+export { isUnstartedSql, lockUnstarted, startCtes, startTerm } from "./start_term.ts";
 export {
   changedTerm,
   describeTerm,

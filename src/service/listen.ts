@@ -33,7 +33,8 @@ export async function listen(
   let certificate: Certificate | undefined;
   const certificateExpiresAt = () => certificate?.expiresAt() ?? tls?.expiresAt;
   const publicUrl = config.publicUrl ?? reachedAt;
-  const createSigner = (database: Database) => createLicenseSigner({ ...config, database, secrets });
+  const createSigner = (database: Database) =>
+    createLicenseSigner({ ...config, database, cache: parts.directory, secrets });
   const addresses = adminListen ? [adminListen] : await findAdminAddresses?.(stores.pool);
   const admin = await listenForOperators(addresses ?? [], {
     ...config,

@@ -11,7 +11,7 @@ const MEANINGS: Readonly<Record<ClientCode, string>> = {
   INVALID_LINK: "the download link has expired or was altered",
   KEY_EXPIRED: "the license or the key has expired",
   LICENSE_REQUIRED: "the model requires a higher tier, or the license has no updates for its version",
-  OFFLINE_NOT_ALLOWED: "licenses of this tier are not signed for use without a network",
+  OFFLINE_NOT_ALLOWED: "this license, or every license of its tier, is not signed for use without a network",
   MACHINE_LIMIT_REACHED: "every place for machines of the license is taken",
   RELEASE_LIMIT_REACHED: "as many machines were released by their ids as the license allows",
   MACHINE_NOT_FOUND: "the machine is not active: it was released, or its seat ended",

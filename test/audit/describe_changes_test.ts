@@ -30,6 +30,9 @@ describe("describeChanges()", () => {
       ["monthly limit", "the tier's", "5,000"],
       ["expiry", "2027-01-31T12:30:00Z", "never"],
     ]);
+    expect(shown({ started_at: null }, { started_at: "2026-12-01T00:00:00Z" })).toEqual([
+      ["started at", "not yet", "2026-12-01T00:00:00Z"],
+    ]);
     expect(shown({ tier: "free", mode: "live" }, { tier: "free", mode: "test" })).toEqual([
       ["mode", "live", "test"],
     ]);

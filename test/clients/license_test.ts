@@ -1,8 +1,9 @@
 /** POST /v1/auth/license and GET /.well-known/jwks.json. */
 import { describe, expect, test } from "bun:test";
+import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { verifySignature } from "../../src/licensing/signed_licenses/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
-import { issueIn, issueUsedUp, updateLicense } from "../support/keys.ts";
+import { issueIn, issueUsedUp, updateLicense, uuidOf } from "../support/keys.ts";
 import { setPlaces } from "../support/machines.ts";
 import { startTestService } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
@@ -131,6 +132,69 @@ describe("POST /v1/auth/license", () => {
     const { apiKey } = await issueUsedUp(service, { tier: "free" });
     expectRefusal(await service.post(PATH, { api_key: apiKey, ...fields }), 400, "INVALID_REQUEST");
     expectRefusal(await service.post(PATH, { api_key: apiKey }), 403, "OFFLINE_NOT_ALLOWED");
+  });
+
+  test("is valid for the days that the client asks for, at most as many as its tier has", async () => {
+    const { apiKey } = await service.issue();
+    for (const [days, valid] of [
+      [1, 1],
+      [7, 7],
+      [null, 7],
+    ] as const) {
+      const { status, body } = await service.post(PATH, { api_key: apiKey, days });
+      expect(status).toBe(200);
+      const { iat, exp } = await claimsOf(body.license);
+      expect(Number(exp) - Number(iat)).toBe(valid * 86_400);
+    }
+  });
+
+  test("refuses more days than are allowed: then nothing is noted, and no place is taken for longer", async () => {
+    const key = await service.issue();
+    await setPlaces(service.database, key.licenseUuid, { maxMachines: 1 });
+    const machine = { api_key: key.apiKey, fingerprint: "workstation-7" };
+    await service.post("/v1/machines/activate", machine);
+    const noted = () =>
+      service.database.query(
+        (sql) => sql`
+          select (select count(*)::int from signed_licenses where key_id = ${uuidOf(key)}::uuid) as signed,
+                 extract(epoch from nullif(signed_until, '-infinity'))::float8 as until
+            from machines where license_id = ${key.licenseUuid}::uuid`,
+      );
+    const before = await noted();
+    const refused = await service.post(PATH, { ...machine, days: 8 });
+    expectRefusal(refused, 400, "INVALID_REQUEST");
+    expect(refused.body.error).toBe("days must be at most 7: this license is signed for no more");
+    for (const days of [0, -1, 1.5, 3_651, "3", true]) {
+      const wrong = await service.post(PATH, { ...machine, days });
+      expectRefusal(wrong, 400, "INVALID_REQUEST");
+      expect(wrong.body.error).toBe("days must be a whole number from 1 to 3650");
+    }
+    expect(await noted()).toEqual(before);
+    const { body } = await service.post(PATH, { ...machine, days: 1 });
+    const { exp } = await claimsOf(body.license);
+    expect(await noted()).toEqual([{ signed: 1, until: Number(exp) }]);
+  });
+
+  test("follows the days of the license itself instead of those of its tier, also if they are more", async () => {
+    const daysOf = async (key: IssuedKey, days?: number) => {
+      const { body } = await service.post(PATH, { api_key: key.apiKey, days });
+      if (body.license === undefined) return body.error;
+      const { iat, exp } = await claimsOf(body.license);
+      return (Number(exp) - Number(iat)) / 86_400;
+    };
+    const key = await service.issue();
+    await updateLicense(service, key, { max_offline_days: 30 });
+    expect([await daysOf(key), await daysOf(key, 30)]).toEqual([30, 30]);
+    expect(await daysOf(key, 31)).toBe("days must be at most 30: this license is signed for no more");
+    await updateLicense(service, key, { max_offline_days: 2 });
+    expect([await daysOf(key), await daysOf(key, 1)]).toEqual([2, 1]);
+    const free = await service.issue({ tier: "free" });
+    expect(await daysOf(free)).toBe("Licenses of this tier are not signed for use without a network");
+    await updateLicense(service, free, { max_offline_days: 3 });
+    expect(await daysOf(free)).toBe(3);
+    await updateLicense(service, key, { max_offline_days: 0 });
+    for (const days of [1, undefined])
+      expect(await daysOf(key, days)).toBe("This license is not signed for use without a network");
   });
 
   test("refuses the state of the key before the other fields", async () => {

@@ -49,7 +49,11 @@ export async function expire(service: TestService, { licenseUuid }: IssuedKey): 
 export async function updateLicense(
   { database }: Pick<TestService, "database">,
   { licenseUuid }: Pick<IssuedKey, "licenseUuid">,
-  columns: { readonly tier?: Tier; readonly monthly_limit?: number },
+  columns: {
+    readonly tier?: Tier;
+    readonly monthly_limit?: number;
+    readonly max_offline_days?: number | null;
+  },
 ): Promise<void> {
   await database.query((sql) => sql`update licenses set ${sql(columns)} where id = ${licenseUuid}::uuid`);
 }

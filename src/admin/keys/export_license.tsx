@@ -6,10 +6,10 @@ import { isRefusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import {
-  EXPORT_DAYS,
   MOST_EXPORT_DAYS,
   NONCE,
   renderExport,
+  SIGNED_DAYS,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
@@ -59,7 +59,7 @@ export const exportLicense: KeyAction = action({
     </>
   ),
   entries: {
-    days: v.pipe(TEXT, parsedField(EXPORT_DAYS)),
+    days: v.pipe(TEXT, parsedField(SIGNED_DAYS)),
     fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SIGNED_FINGERPRINT))),
     nonce: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(NONCE))),
   },

@@ -18,9 +18,9 @@ import {
   TEXT_RULES,
 } from "../../licensing/mod.ts";
 import {
-  EXPORT_DAYS,
   NONCE,
   renderExport,
+  SIGNED_DAYS,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
@@ -187,14 +187,16 @@ export const exportLicenseRoute = route("POST /keys/:id/license", "keys:issue", 
   id: "exportLicense",
   summary: "Sign the license of a key for a customer without a network",
   description:
-    "The days of the tier do not limit it, but the expiry of the license and of the key does. A later revocation does not end it. A " +
-    "restricted token may not choose more days than a year has. A license with a number of machines needs a fingerprint of 8 to " +
+    "The days of the tier do not limit it, but those of the license itself do, and the expiry of the license and of the key. " +
+    "A later revocation does not end it. A restricted token may not choose more days than a year has. A license with a number of machines needs a fingerprint of 8 to " +
     "200 characters: the machine gets a place of the license until the end of the file, also if it is released earlier.",
   path: keyFor("export license"),
   body: v.strictObject({
     days: v.optional(
-      described(numberField(EXPORT_DAYS), "How many days the license is valid"),
-      USUAL_EXPORT_DAYS,
+      described(
+        numberField(SIGNED_DAYS),
+        `How many days it is valid: ${USUAL_EXPORT_DAYS} by default, or the offline days of the license if these are fewer`,
+      ),
     ),
     fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),
     nonce: v.nullish(parsedField(NONCE)),

@@ -19,7 +19,6 @@ import {
 import {
   checkLicense,
   createLicenseSigner,
-  EXPORT_DAYS,
   isTime,
   LICENSE_FILE_LIMIT_BYTES,
   listOutstanding,
@@ -29,6 +28,7 @@ import {
   parseJwks,
   parseLicenseFile,
   renderExport,
+  SIGNED_DAYS,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
@@ -121,10 +121,11 @@ const exporting = databaseCommand({
   description: "sign the license of a key as a file, for a customer without a network",
   arguments: KEY_ID,
   options: {
-    days: option("how many days it is valid", EXPORT_DAYS, {
-      as: "n",
-      default: USUAL_EXPORT_DAYS,
-    }),
+    days: option(
+      `how many days it is valid; by default ${USUAL_EXPORT_DAYS}, or the offline days of the license if these are fewer`,
+      SIGNED_DAYS,
+      { as: "n" },
+    ),
     fingerprint: option("the fingerprint of the only machine that may use the license", SIGNED_FINGERPRINT, {
       as: "text",
     }),

@@ -7,6 +7,7 @@ import {
   type Featured,
   featuresAt,
   featuresChangeAt,
+  isUnstartedSql,
   keyEnd,
   leastLimitOf,
   monthlyLimitOf,
@@ -41,7 +42,8 @@ export async function findKeysByHash(
   const rows = await database.read<Row>(
     (sql) => sql`
       select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
-             a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
+             a.id as "accountUuid", a.email, a.name, a.organization,
+             case when k.state = 'active' and ${isUnstartedSql(sql)} then 'unstarted' else k.state end as state, l.tier,
              l.monthly_limit as "monthlyLimit", ${keyEnd(sql)} as "expiresAt",
              l.updates_until as "updatesUntil", l.max_machines as "maxMachines", l.own_features as "ownFeatures",
              l.own_entitlements as "ownEntitlements", t.entitlements as "tierEntitlements",
@@ -64,7 +66,7 @@ function intern<Text extends string>(text: Text): Text {
   return text;
 }
 
-/** The shared strings: the seven states and tiers, and the features of each tier. */
+/** The shared strings: the eight states and tiers, and the features of each tier. */
 const words = new Map<string, string>();
 
 /** Renders the features. Only those of a tier are shared: those beside it have no bound in number. */

@@ -18,7 +18,8 @@ interface KeyData extends KeyHash {
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
-  readonly state: KeyState;
+  /** `unstarted`: the key is active, and the term of its license begins with its first accepted request. */
+  readonly state: KeyState | "unstarted";
   readonly tier: Tier;
   /** The effective limit of inferences a month; null means unlimited. */
   readonly monthlyLimit: number | null;

@@ -6,17 +6,15 @@
 export { checkLicense, isTime } from "./check_license.ts";
 export { parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
 export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderExport } from "./license_file.ts";
+export { MOST_EXPORT_DAYS, USUAL_EXPORT_DAYS } from "./note_license.ts";
 export { listOutstanding, type OutstandingLicense } from "./outstanding.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export {
   createLicenseSigner,
-  EXPORT_DAYS,
   type LicenseSigner,
-  MOST_EXPORT_DAYS,
   NONCE,
-  NOT_OFFLINE,
+  SIGNED_DAYS,
   SIGNED_FINGERPRINT,
-  USUAL_EXPORT_DAYS,
 } from "./sign_license.ts";
 export {
   ensureSigningKeys,

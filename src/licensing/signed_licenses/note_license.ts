@@ -8,10 +8,13 @@ import {
   type Entitled,
   effectiveLimit,
   type Featured,
+  isUnstartedSql,
   type KeyMode,
   keyEnd,
+  lockUnstarted,
   type OfflineDays,
   type Restriction,
+  startCtes,
   TIERS,
   UNRESTRICTED,
 } from "../mod.ts";
@@ -24,6 +27,9 @@ export interface SigningRequest {
   readonly fingerprint?: string | undefined;
   /** The license of the key, if it is known: without it, another statement looks for it. */
   readonly licenseUuid?: string | undefined;
+  /** For how many days it is valid; by default as many as a client may have, or as an export usually has. */
+  readonly days?: number | undefined;
+  readonly actor: Actor;
   readonly now: Date;
 }
 
@@ -35,19 +41,23 @@ export type Named<Request> = Request & {
 };
 
 export interface ExportRequest extends SigningRequest {
-  /** The days that the operator chose, in place of the tier's. */
-  readonly days: number;
-  readonly actor: Actor;
   readonly restriction?: Restriction | undefined;
 }
+
+/** The most days that an operator may choose, and those of an export without a choice. */
+export const MOST_EXPORT_DAYS = 3_650;
+export const USUAL_EXPORT_DAYS = 365;
 
 /** Notes a license that a client fetches: one row for each key and signing key. */
 export function noteFetched(
   sql: Sql,
   { jti, now, machine, offlineDays }: Named<SigningRequest> & { readonly offlineDays: OfflineDays },
 ): Noting {
+  const daysOfTier = sql`case l.tier ${TIERS.map((tier) => sql`when ${tier} then ${offlineDays[tier]}::int`)} end`;
+  const mostDays = sql`coalesce(l.max_offline_days, ${daysOfTier})`;
   return {
-    days: sql`case l.tier ${TIERS.map((tier) => sql`when ${tier} then ${offlineDays[tier]}::int`)} end`,
+    mostDays,
+    usualDays: mostDays,
     allowed: sql`true`,
     place: keepPlace(sql, { ...placeOfTerms(sql), machine }),
     ctes: sql`
@@ -64,10 +74,11 @@ export function noteFetched(
 /** Notes a license that an operator exports, with a row of its own and one of the audit log. */
 export function noteExported(
   sql: Sql,
-  { jti, now, days, machine, actor, restriction = UNRESTRICTED }: Named<ExportRequest>,
+  { jti, now, machine, actor, restriction = UNRESTRICTED }: Named<ExportRequest>,
 ): Noting {
   return {
-    days: sql`${days}::int`,
+    mostDays: sql`coalesce(l.max_offline_days, ${MOST_EXPORT_DAYS}::int)`,
+    usualDays: sql`least(l.max_offline_days, ${USUAL_EXPORT_DAYS}::int)`,
     allowed: allowsRow(sql, restriction),
     place: holdPlace(sql, { ...placeOfTerms(sql), machine }),
     ctes: sql`
@@ -90,8 +101,9 @@ export function noteExported(
 
 /** The SQL that differs between a fetched and an exported license. */
 export interface Noting {
-  /** For how many days the license of the row `l` is valid. */
-  readonly days: Fragment;
+  /** The most days for which the license of the row `l` may be signed, and those without a choice. */
+  readonly mostDays: Fragment;
+  readonly usualDays: Fragment;
   /** The condition that the actor may sign for the rows `k` and `l`. */
   readonly allowed: Fragment;
   /** The query of the place, from `terms`. */
@@ -114,6 +126,14 @@ export interface Noted extends Featured, Entitled {
   readonly updatesUntil: Date | null;
   readonly endsAt: Date;
   readonly days: number;
+  /** The most days for which the license may be signed; 0 forbids it. */
+  readonly mostDays: number;
+  /** The most days that the license itself sets; null: the tier, or the operator, does. */
+  readonly maxOfflineDays: number | null;
+  /** Whether another process started the term of the license while the statement ran: then nothing was noted. */
+  readonly isOutrun: boolean;
+  /** Whether the statement started the term of the license. */
+  readonly isStarted: boolean;
   /** Whether the actor may sign for this key. */
   readonly isAllowed: boolean;
   /** Null if the license does not count machines. */
@@ -134,13 +154,14 @@ export interface Noted extends Featured, Entitled {
 
 /**
  * Returns the statement that chooses the signing key, notes the license, and reads the values that the license will
- * contain.
+ * contain. If it notes the license, it also starts the term of one that is unstarted.
  */
 export function noteLicense(
   sql: Sql,
-  { keyUuid, now, machine }: Named<SigningRequest>,
-  { days, allowed, place, ctes }: Noting,
+  { keyUuid, days, actor, now, machine }: Named<SigningRequest>,
+  { mostDays, usualDays, allowed, place, ctes }: Noting,
 ): PendingRows {
+  const end = sql`coalesce(unstarted.ends_at, l.expires_at)`;
   return sql`
     with signer as materialized (
       select kid, public_key, sealed from signing_keys
@@ -157,15 +178,19 @@ export function noteLicense(
          and retired_at is null
          for key share
     ),
+    unstarted as materialized (${lockUnstarted(sql, { keyUuid, now })}),
     subject as (
       select k.id as key_id, l.id as license_id, l.account_id, k.mode, k.state, l.tier, ${effectiveLimit(sql)} as monthly_limit,
-             coalesce(u.used, 0) as used, l.expires_at as license_expires_at, l.updates_until,
+             coalesce(u.used, 0) as used, ${end} as license_expires_at, l.updates_until,
              l.own_features, l.own_entitlements, t.entitlements as tier_entitlements,
-             ${keyEnd(sql)} as ends_at, ${days} as days, ${allowed} as is_allowed, l.max_machines
+             ${keyEnd(sql, end)} as ends_at, coalesce(${days ?? null}::int, ${usualDays}) as days,
+             ${mostDays} as most_days, l.max_offline_days,
+             ${isUnstartedSql(sql)} and unstarted.key_id is null as is_outrun, ${allowed} as is_allowed, l.max_machines
         from keys k
         join licenses l on l.id = k.license_id
         join tiers t on t.tier = l.tier
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+        left join unstarted on unstarted.key_id = k.id
        where k.id = ${keyUuid}::uuid
       -- A change of the key locks the key first and then its license: in another order, both would deadlock.
          for key share of k
@@ -174,7 +199,8 @@ export function noteLicense(
       select key_id, license_id, max_machines, exp
         from subject,
              date_trunc('second', least(ends_at, ${now}::timestamptz + days * interval '24 hours')) as exp
-       where state = 'active' and is_allowed and days > 0 and exp > ${now}::timestamptz
+       where state = 'active' and is_allowed and days between 1 and most_days and exp > ${now}::timestamptz
+         and not is_outrun
          and (max_machines is null or ${machine !== undefined}::boolean)
     ),
     -- Without an end where the place is refused: then nothing is noted.
@@ -183,13 +209,18 @@ export function noteLicense(
              most is not null and machine_id is null as is_refused, place.used, room_at
         from terms cross join signer cross join lateral (${place}) as place
     ),
+    used_first as (
+      select unstarted.* from unstarted join placed using (key_id) where exp is not null
+    ),
+    ${startCtes(sql, { from: sql`used_first`, actor, now })},
     ${ctes}
     select subject.key_id as uuid, license_id as "licenseUuid", account_id as "accountUuid", mode, state, tier,
            monthly_limit as "monthlyLimit", subject.used, license_expires_at as "licenseExpiresAt",
            own_features as "ownFeatures", own_entitlements as "ownEntitlements",
            tier_entitlements as "tierEntitlements", updates_until as "updatesUntil", ends_at as "endsAt", days,
-           is_allowed as "isAllowed", max_machines as "maxMachines", machine_id as "machineUuid",
-           is_refused as "isPlaceRefused",
+           most_days as "mostDays", max_offline_days as "maxOfflineDays", is_outrun as "isOutrun",
+           exists (select from started) as "isStarted", is_allowed as "isAllowed", max_machines as "maxMachines",
+           machine_id as "machineUuid", is_refused as "isPlaceRefused",
            placed.used as "placesTaken", room_at as "roomAt",
            exp, signer.kid, public_key as "publicKey", sealed
       from subject left join placed using (key_id) left join signer on true`;

@@ -5,7 +5,7 @@
 import type { KeyObject } from "node:crypto";
 import { monthOf, NEVER_EXPIRES, toTimestamp } from "../../base/calendar.ts";
 import { newUuid, toId } from "../../base/ids.ts";
-import { type Refusal, refuse } from "../../base/refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { printableAscii, wholeNumber } from "../../base/rule.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import type { Database, Sql } from "../../database/mod.ts";
@@ -16,7 +16,7 @@ import {
   type MachineName,
   type NameMachine,
 } from "../machines/mod.ts";
-import type { Brand } from "../mod.ts";
+import type { Brand, LicenseCache } from "../mod.ts";
 import {
   entitlementsOf,
   featuresThrough,
@@ -31,6 +31,7 @@ import {
 import { signClaims } from "./jws.ts";
 import {
   type ExportRequest,
+  MOST_EXPORT_DAYS,
   type Named,
   type Noted,
   type Noting,
@@ -38,13 +39,12 @@ import {
   noteFetched,
   noteLicense,
   type SigningRequest,
+  USUAL_EXPORT_DAYS,
 } from "./note_license.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
-export const MOST_EXPORT_DAYS = 3_650;
-/** The rule for the number of days for which an export is valid. */
-export const EXPORT_DAYS = wholeNumber(1, MOST_EXPORT_DAYS);
-export const USUAL_EXPORT_DAYS = 365;
+/** The rule for the number of days for which a license is signed. */
+export const SIGNED_DAYS = wholeNumber(1, MOST_EXPORT_DAYS);
 
 /** The rule for a text that a license repeats, so that its client can tell that the answer is the one to its request. */
 export const NONCE = printableAscii(1, 128);
@@ -59,12 +59,16 @@ export interface SignedLicense {
   readonly license: string;
   readonly claims: LicenseClaims;
   readonly kid: string;
+  /** The end of the license, if its term began with this signed license; otherwise undefined. */
+  readonly startedTerm: { readonly expiresAt: Date } | undefined;
 }
 
 export type LicenseSigner = ReturnType<typeof createLicenseSigner>;
 
 interface LicenseSignerOptions {
   readonly database: Database;
+  /** The cache of this process; a process without one, such as a command, leaves it out. */
+  readonly cache?: LicenseCache | undefined;
   readonly brand: Brand;
   /** The address at which clients reach the service; undefined if it is not set. */
   readonly publicUrl: string | undefined;
@@ -76,17 +80,18 @@ const DAY_S = 86_400;
 
 const NOT_ACTIVE = refuse("INVALID_KEY", "The API key is invalid or inactive");
 const EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
-/** The refusal for a tier whose licenses are not signed. */
-export const NOT_OFFLINE = refuse(
+const TIER_NOT_OFFLINE = refuse(
   "OFFLINE_NOT_ALLOWED",
   "Licenses of this tier are not signed for use without a network",
 );
+const NOT_OFFLINE = refuse("OFFLINE_NOT_ALLOWED", "This license is not signed for use without a network");
 /** Happens only at the moment of a rotation or a retirement. */
 const NO_SIGNING_KEY = refuse("SERVICE_UNAVAILABLE", "No key can sign the license now; try again");
+const CHANGED = refuse("SERVICE_UNAVAILABLE", "The license was changed at this moment; try again");
 
 /** Creates the signer. It keeps the private keys that it has opened. */
 export function createLicenseSigner(options: LicenseSignerOptions) {
-  const { database, secrets, offlineDays } = options;
+  const { database, cache, secrets, offlineDays } = options;
   const nameMachine = createMachineNames(secrets);
   const opened = new Map<string, KeyObject>();
 
@@ -112,24 +117,35 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
   ): Promise<SignedLicense | Refusal> {
     const jti = newUuid();
     const named = { ...request, jti, machine: await findMachineName(database, request, nameMachine) };
-    const [row] = await database.query<Noted>((sql) => noteLicense(sql, named, note(sql, named)));
-    const refused = refuseRow(row, named);
-    if (refused !== undefined) return refused;
+    const noteOnce = async () => {
+      const [row] = await database.query<Noted>((sql) => noteLicense(sql, named, note(sql, named)));
+      return refuseRow(row, named) ?? row;
+    };
+    let row = await noteOnce();
+    // Another process started the term meanwhile. Now the statement reads the end that it set.
+    if (!isRefusal(row) && row?.isOutrun) row = await noteOnce();
+    if (isRefusal(row)) return row;
+    if (row?.isOutrun) return CHANGED;
+    if (row?.isStarted) cache?.forgetLicense(row.licenseUuid);
     if (row?.kid === null) return NO_SIGNING_KEY;
     if (row?.exp == null) return EXPIRED;
     const signer = { kid: row.kid, publicKey: row.publicKey ?? "", sealed: row.sealed ?? "" };
     const claims = toClaims({ ...row, exp: row.exp, jti }, request, options);
-    return { license: signClaims(claims, { kid: row.kid, privateKey: keyOf(signer) }), claims, kid: row.kid };
+    const license = signClaims(claims, { kid: row.kid, privateKey: keyOf(signer) });
+    const startedTerm = row.isStarted ? { expiresAt: row.licenseExpiresAt } : undefined;
+    return { license, claims, kid: row.kid, startedTerm };
   }
 
   return {
-    /** For how many days a client of each tier gets a license. */
+    /** For how many days a client of each tier gets a license that has no days of its own. */
     offlineDays,
     /**
-     * Signs the license of an active key for as many days as its tier allows, but not beyond the end of the key or its
-     * license. Refuses a key that is not active (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), and a tier that gets no
-     * license (`OFFLINE_NOT_ALLOWED`). A license that counts machines needs the fingerprint of an active one
-     * (`INVALID_REQUEST`, `MACHINE_NOT_FOUND`), whose place is then taken until the signed license ends.
+     * Signs the license of an active key, but not beyond the end of the key or its license. Its days are those of the
+     * request, or else as many as the license allows: its own, or those of its tier. Refuses a key that is not active
+     * (`INVALID_KEY`) or has expired (`KEY_EXPIRED`), a license that allows none (`OFFLINE_NOT_ALLOWED`), and more days
+     * (`INVALID_REQUEST`). A license that counts machines needs the fingerprint of an active one (`INVALID_REQUEST`,
+     * `MACHINE_NOT_FOUND`), whose place is then taken until the signed license ends. What is signed is a use of the
+     * license: it starts a term that begins with the first use.
      */
     sign: (request: SigningRequest) =>
       signNoted(request, {
@@ -137,8 +153,9 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
         note: (sql, named) => noteFetched(sql, { ...named, offlineDays }),
       }),
     /**
-     * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. A
-     * restricted actor may not choose more than a year. A machine that is not active gets a place until the file ends.
+     * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose, which only the license's own
+     * days bound. The audit log notes it. A restricted actor may not choose more than a year. A machine that is not
+     * active gets a place until the file ends.
      */
     export: async (request: ExportRequest) =>
       refuseDays(request) ?? (await signNoted(request, { refuseRow: refuseExport, note: noteExported })),
@@ -162,7 +179,10 @@ async function findMachineName(
 function refuseClient(row: Noted | undefined, { machine, now }: Named<SigningRequest>): Refusal | undefined {
   if (row === undefined || row.state !== "active") return NOT_ACTIVE;
   if (row.endsAt <= now) return EXPIRED;
-  if (row.days === 0) return NOT_OFFLINE;
+  const { days, mostDays } = row;
+  if (mostDays === 0) return row.maxOfflineDays === null ? TIER_NOT_OFFLINE : NOT_OFFLINE;
+  if (days > mostDays)
+    return refuse("INVALID_REQUEST", `days must be at most ${mostDays}: this license is signed for no more`);
   if (row.maxMachines !== null && machine === undefined)
     return refuse("INVALID_REQUEST", `Cannot sign license: ${NAME_MACHINE}`);
   return row.isPlaceRefused ? MACHINE_NOT_ACTIVE : undefined;
@@ -173,7 +193,11 @@ const NAME_MACHINE = `the license counts machines and is signed for one of them:
 const EXPORT = "export license";
 
 /** A revocation does not end a license, so a restricted token must not sign one for longer than it may issue a key. */
-function refuseDays({ restriction = UNRESTRICTED, days, now }: ExportRequest): Refusal | undefined {
+function refuseDays({
+  restriction = UNRESTRICTED,
+  days = USUAL_EXPORT_DAYS,
+  now,
+}: ExportRequest): Refusal | undefined {
   const isBeyond = wholeSeconds(now) + days * DAY_S > wholeSeconds(oneYearAfter(now));
   return isRestricted(restriction) && isBeyond
     ? refuse("NOT_ALLOWED", `Cannot ${EXPORT}: a restricted token may not choose more days than a year has`)
@@ -197,6 +221,13 @@ function refuseExport(
     return refuse("CONFLICT", `Cannot ${what}: the key has expired`, {
       remedy: { name: "renew_license", of },
     });
+  if (row.days > row.mostDays || row.mostDays === 0) {
+    const why =
+      row.mostDays === 0
+        ? "the license is not signed for use without a network"
+        : `the license is signed for at most ${row.mostDays} days`;
+    return refuse("CONFLICT", `Cannot ${what}: ${why}; its offline days can be changed`);
+  }
   if (row.maxMachines === null) return undefined;
   if (machine === undefined) {
     const hint = `It must be ${FINGERPRINT.expects}`;

@@ -23,7 +23,7 @@ test("LicenseSigner.sign() and suspendKey() do not deadlock when both wait for t
 
   const waiting = await inTransaction(address, async (sql) => {
     await sql`select from licenses where id = ${licenseUuid}::uuid for no key update`;
-    const signed = signer.sign({ keyUuid, fingerprint: "machine-one", now: new Date() });
+    const signed = signer.sign({ keyUuid, fingerprint: "machine-one", actor: ACTOR, now: new Date() });
     await until(async () => (await countWaiting(database)) === 1);
     const suspended = suspendKey(createLicenseChanges(database), keyUuid, { actor: ACTOR, now: NOW });
     await until(async () => (await countWaiting(database)) === 2);

@@ -49,7 +49,7 @@ async function activate(license: TestLicense, machine: string) {
 
 // The places end by the clock of the database, so licenses are signed by a real clock here.
 function sign({ keyUuid }: TestLicense, machine: string, now = new Date()) {
-  return signer.sign({ keyUuid, now, fingerprint: fingerprintOf(machine) });
+  return signer.sign({ keyUuid, actor: ACTOR, now, fingerprint: fingerprintOf(machine) });
 }
 
 function exportFor({ keyUuid }: TestLicense, machine: string, days = 14) {
@@ -97,7 +97,9 @@ describe("LicenseSigner.sign() for a license that counts machines", () => {
     const license = await licenseWith(database, { maxMachines: 2 });
     const { keyUuid } = license;
     for (const fingerprint of [undefined, "seven77"]) {
-      const { code, sentence } = expectRefused(await signer.sign({ keyUuid, fingerprint, now: new Date() }));
+      const { code, sentence } = expectRefused(
+        await signer.sign({ keyUuid, fingerprint, actor: ACTOR, now: new Date() }),
+      );
       expect(code).toBe("INVALID_REQUEST");
       expect(sentence).toContain("fingerprint must be 8 to 200 printable ASCII characters");
     }
@@ -173,7 +175,7 @@ describe("LicenseSigner.sign() for a license that counts machines", () => {
     const license = await licenseWith(database, {});
     for (const fingerprint of [undefined, "7", "x".repeat(200)]) {
       const { keyUuid } = license;
-      const { claims } = orThrow(await signer.sign({ keyUuid, fingerprint, now: new Date() }));
+      const { claims } = orThrow(await signer.sign({ keyUuid, fingerprint, actor: ACTOR, now: new Date() }));
       expect(claims).not.toHaveProperty("machine_id");
     }
     const rows = await database.query(

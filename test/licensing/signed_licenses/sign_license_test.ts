@@ -18,6 +18,7 @@ import {
 } from "../../../src/licensing/signed_licenses/mod.ts";
 import { createTestClock } from "../../support/clock.ts";
 import { ACTOR, BRAND, issue, NOW } from "../../support/issue.ts";
+import { updateLicense } from "../../support/keys.ts";
 import { openSecrets, TEST_SECRET } from "../../support/secrets.ts";
 import { createDatabase, useForEach } from "../../support/use.ts";
 
@@ -38,7 +39,7 @@ describe("createLicenseSigner()", () => {
   });
 
   async function sign(id: string, more: object = {}) {
-    const signed = await signer.sign({ keyUuid: parseId("key", id) ?? "", now: NOW, ...more });
+    const signed = await signer.sign({ keyUuid: parseId("key", id) ?? "", actor: ACTOR, now: NOW, ...more });
     return isRefusal(signed) ? signed.code : signed;
   }
 
@@ -189,6 +190,35 @@ describe("createLicenseSigner()", () => {
     expect(new Set(noted.map(({ jti }) => jti)).size).toBe(2);
   });
 
+  test("exports for 365 days without a choice, and for no more days than the license itself has", async () => {
+    const key = await issue(database, { tier: "enterprise" });
+    const keyUuid = parseId("key", key.id) ?? "";
+    const daysOf = async (days?: number) => {
+      const exported = await signer.export({ keyUuid, days, actor: ACTOR, now: NOW });
+      return isRefusal(exported)
+        ? [exported.code, exported.sentence]
+        : (exported.claims.exp - exported.claims.iat) / DAY_S;
+    };
+    const setDays = (days: number | null) => updateLicense({ database }, key, { max_offline_days: days });
+    expect([await daysOf(), await daysOf(3_650)]).toEqual([365, 3_650]);
+    await setDays(14);
+    expect([await daysOf(), await daysOf(14), await daysOf(1)]).toEqual([14, 14, 1]);
+    const change = "its offline days can be changed";
+    expect(await daysOf(15)).toEqual([
+      "CONFLICT",
+      `Cannot export license: the license is signed for at most 14 days; ${change}`,
+    ]);
+    await setDays(400);
+    expect([await daysOf(), await daysOf(400)]).toEqual([365, 400]);
+    await setDays(0);
+    const forbidden = `Cannot export license: the license is not signed for use without a network; ${change}`;
+    for (const days of [undefined, 1]) expect(await daysOf(days)).toEqual(["CONFLICT", forbidden]);
+    const noted = await database.query(
+      (sql) => sql`select count(*)::int as count from exported_licenses where key_id = ${keyUuid}::uuid`,
+    );
+    expect(noted).toEqual([{ count: 7 }]);
+  });
+
   test("names the public address as the issuer if there is one, and an unlimited quota as null", async () => {
     const key = await issue(database, { tier: "enterprise", mode: "test" });
     const other = createLicenseSigner({
@@ -198,7 +228,7 @@ describe("createLicenseSigner()", () => {
       offlineDays: { ...OFFLINE_DAYS, enterprise: 30 },
       secrets,
     });
-    const signed = await other.sign({ keyUuid: parseId("key", key.id) ?? "", now: NOW });
+    const signed = await other.sign({ keyUuid: parseId("key", key.id) ?? "", actor: ACTOR, now: NOW });
     expect(signed).toMatchObject({
       claims: {
         iss: "https://licenses.example.org",
@@ -235,7 +265,7 @@ describe("createLicenseSigner()", () => {
       );
       const options = { database, brand: BRAND, publicUrl: undefined, offlineDays: OFFLINE_DAYS, secrets };
       const fresh = createLicenseSigner(options);
-      const signature = fresh.sign({ keyUuid: parseId("key", key.id) ?? "", now: NOW });
+      const signature = fresh.sign({ keyUuid: parseId("key", key.id) ?? "", actor: ACTOR, now: NOW });
       expect(await signature.catch(String)).toContain(`The signing key ${signing.kid} cannot be opened`);
       expect(await linesOfStart()).toEqual([expect.stringContaining(`cannot be opened`)]);
     }

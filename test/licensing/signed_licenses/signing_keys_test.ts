@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 
 async function sign(now = new Date()) {
-  const signed = await signer.sign({ keyUuid, now });
+  const signed = await signer.sign({ keyUuid, actor: ACTOR, now });
   return isRefusal(signed) ? { kid: undefined, code: signed.code } : signed;
 }
 
