@@ -160,6 +160,7 @@ export { isUnstartedSql, lockUnstarted, startCtes, startTerm } from "./start_ter
 export {
   changedTerm,
   describeTerm,
+  endIfStarted,
   endOfNew,
   findWrongEnd,
   isUnstarted,

@@ -4,6 +4,7 @@ import { toId } from "../base/ids.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { isLiving } from "./_erased_email.ts";
 import type { LicenseChanges } from "./license_changes.ts";
+import { isUnstartedSql } from "./start_term.ts";
 
 export interface RenewedLicense {
   readonly licenseUuid: string;
@@ -109,7 +110,7 @@ function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
            cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
                                 order by id desc limit 1) k
      where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz
-       and (l.term_days is null or l.started_at is not null)
+       and not ${isUnstartedSql(sql)}
        and ${isLiving(sql, sql`l.account_id`)}
        -- An expired license was not renewed by a request whose answer was lost: that would have added a year. An earlier
        -- expiry is a correction, which the log has under the same action.

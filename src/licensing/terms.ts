@@ -63,6 +63,13 @@ export function isUnstarted({ termDays, startedAt }: Term): boolean {
   return termDays !== null && startedAt === null;
 }
 
+/** Returns when a license would end whose term began now; undefined if it waits for no first use. */
+export function endIfStarted({ termDays, latestStart, startedAt }: Term, now: Date): Date | undefined {
+  if (termDays === null || latestStart === null || startedAt !== null) return undefined;
+  const start = new Date(Math.min(now.getTime() - (now.getTime() % 1_000), latestStart.getTime()));
+  return endOf(start, termDays);
+}
+
 /** Says a term in words: `30 days from its first use, which counts from 2027-01-31 at the latest`. */
 export function describeTerm({ termDays, latestStart, startedAt }: Term): string {
   if (termDays === null || latestStart === null) return "none";
@@ -108,8 +115,8 @@ const DAYS_NEEDED = "a license that starts on its first use needs term days";
 const END_FOLLOWS =
   "a license that starts on its first use has no expiry of its own: it follows from the term";
 
-function endOf(latestStart: Date, termDays: number): Date {
-  return new Date(latestStart.getTime() + termDays * DAY_MS);
+function endOf(start: Date, termDays: number): Date {
+  return new Date(start.getTime() + termDays * DAY_MS);
 }
 
 /** Returns the end of a new license, and its term if it starts on its first use. `usual` is the usual end and latest start. */

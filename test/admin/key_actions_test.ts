@@ -282,6 +282,41 @@ describe("The form of a license file", () => {
     expect(renew).toBe(`/keys/${key.id}?open=renew#renew-form`);
   });
 
+  test("says before that the file starts the term of a license, and when the license ends then", async () => {
+    const term = { termDays: 30, latestStart: inDays(90) };
+    const key = await admin.issue({ term, expiresAt: inDays(120) });
+    const form = await open(key, "editor", "?open=license");
+    const ends = toDay(inDays(30));
+    const [text = ""] = textsOf(form, "#license form");
+    expect(text).toContain(
+      `With 30 days (the most) the file would be valid until ${ends}, because the license ends on`,
+    );
+    expect(text).toContain(`this file starts its term: the license then ends on ${ends}.`);
+    expect(await find(key)).toMatchObject({ startedAt: null });
+    const { status } = await change(key, "license", { days: "30" }, "editor");
+    expect(status).toBe(200);
+    const after = await find(key);
+    expect(after?.startedAt).not.toBeNull();
+    expect(toDay(after?.licenseExpiresAt ?? new Date(0))).toBe(ends);
+    expect(await open(key, "editor", "?open=license")).not.toContain("starts its term");
+  });
+
+  test("leads to the offline days of the license, if these bound the file", async () => {
+    const key = await admin.issue({ expiresAt: inDays(90), maxOfflineDays: 14 });
+    const form = await open(key, "editor", "?open=license");
+    expect(textsOf(form, "#license form")[0]).toContain("because the license has 14 offline days.");
+    expect(linkTo(form, "Change them for a longer file")).toBe(`/keys/${key.id}?open=offline#offline-form`);
+    const { status, text } = await change(key, "license", { days: "15" }, "editor");
+    expect([status, textsOf(text, "#license-days-error")]).toEqual([
+      400,
+      ["It must be at most 14: the license has 14 offline days"],
+    ]);
+    await change(key, "offline", { max_offline_days: "0" }, "editor");
+    expect(textsOf(await open(key, "editor", "?open=license"), "#license form")[0]).toContain(
+      "The license is not signed for use without a network.",
+    );
+  });
+
   test("is offered after a renewal", async () => {
     const key = await admin.issue({ expiresAt: inDays(30) });
     const { text } = await change(key, "renew", { last_day: toDay(inDays(400)) }, "editor");

@@ -297,7 +297,10 @@ describe("claviger, a change that changes nothing", () => {
       expect([first.status, first.err]).toEqual([0, expect.stringContaining(`Changed: ${changed} from `)]);
       const rows = await auditOf(key.id);
       const again = await line.here(args(key.id));
-      expect(again).toEqual({ ...first, err: `Nothing changed: the license has this ${what} already\n` });
+      expect(again).toEqual({
+        ...first,
+        err: `Nothing changed: the license has ${what.endsWith("s") ? "these" : "this"} ${what} already\n`,
+      });
       expect(await line.json(args(key.id))).toMatchObject({ changed: false });
       expect(await auditOf(key.id)).toEqual(rows);
     });

@@ -60,6 +60,46 @@ function part(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
+describe("claviger licenses export of a license that starts on its first use", () => {
+  const waiting = () => issue("--starts-on-first-use", "--term-days", "30");
+
+  test("says before that the file starts the term, and afterwards when the license ends", async () => {
+    const key = await waiting();
+    const { status, out, err } = await line.here(["licenses", "export", key.id]);
+    const { expires_at, started_at } = await line.json(["keys", "show", key.id]);
+    expect(Date.parse(expires_at)).toBe(Date.parse(started_at) + 30 * 86_400_000);
+    expect([status, out.slice(0, 27)]).toEqual([0, "-----BEGIN LICENSE-----\nLic"]);
+    const [before, , after] = err.trimEnd().split("\n");
+    expect(before).toMatch(
+      /^The license waits for its first use\. This file starts its term, which then ends at \d{4}-/,
+    );
+    expect(after).toBe(`The term of the license has begun: it ends at ${expires_at}`);
+    expect((await line.here(["licenses", "export", key.id])).err).not.toContain("first use");
+  });
+
+  test("names the end with --json, and null where nothing began", async () => {
+    const key = await waiting();
+    const { term_ends_at, expires_at } = await line.json(["licenses", "export", key.id]);
+    expect(term_ends_at).toBe((await line.json(["keys", "show", key.id])).expires_at);
+    expect(expires_at).toBe(term_ends_at);
+    expect((await line.json(["licenses", "export", key.id])).term_ends_at).toBeNull();
+  });
+
+  test("starts nothing at a terminal without a yes", async () => {
+    const key = await waiting();
+    const { status, err } = await line.here(["licenses", "export", key.id], {
+      isTerminal: true,
+      isTyped: true,
+      input: "no\n",
+    });
+    expect([status, err]).toEqual([
+      1,
+      expect.stringContaining("Nothing was changed: the answer was not yes"),
+    ]);
+    expect(await line.json(["keys", "show", key.id])).toMatchObject({ started_at: null });
+  });
+});
+
 describe("a signed license", () => {
   test("is verified by another library, and refused after any change", async () => {
     const keys = await pinned();

@@ -5,6 +5,7 @@ import { DAY_MS, NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
+import { endIfStarted, isUnstarted } from "../../licensing/mod.ts";
 import {
   MOST_EXPORT_DAYS,
   NONCE,
@@ -33,6 +34,11 @@ export const exportLicense: KeyAction = action({
       <p>
         <End of={of} now={now} />
       </p>
+      {isUnstarted(of.key) && (
+        <p>
+          <b>{`The license waits for its first use, and this file starts its term: the license then ends on ${toDay(endOf(of, now))}.`}</b>
+        </p>
+      )}
       <p>
         The file proves the license without a network. A later suspension or revocation does not end the file.
         Each download signs another license. If the license has a number of machines, the machine below gets a
@@ -72,7 +78,7 @@ export const exportLicense: KeyAction = action({
   async perform({ of, fields, by, visit }) {
     const most = mostDays(of, by.now);
     if (fields.days > most) {
-      const error = `It must be at most ${renderCount(most)}: ${reasonOf(of)}`;
+      const error = `It must be at most ${renderCount(most)}: ${reasonOf(of, by.now)}`;
       return refuseFields([{ field: "days", error }]);
     }
     const signed = await visit.options.licenseSigner.export({ keyUuid: uuidOf(of), ...fields, ...by });
@@ -90,18 +96,40 @@ export const exportLicense: KeyAction = action({
   },
 });
 
+/** Returns the end of the key, as it is if a file starts the term of its license now. */
+function endOf({ key }: ActedKey, now: Date): Date {
+  const ends = [key.expiresAt, endIfStarted(key, now) ?? key.expiresAt];
+  return new Date(Math.min(...ends.map((end) => end.getTime())));
+}
+
 /** The most days that a file of the key can be valid. */
-function mostDays({ key }: ActedKey, now: Date): number {
-  const left = Math.ceil((key.expiresAt.getTime() - now.getTime()) / DAY_MS);
-  return Math.max(1, Math.min(left, MOST_EXPORT_DAYS));
+function mostDays(of: ActedKey, now: Date): number {
+  const left = Math.ceil((endOf(of, now).getTime() - now.getTime()) / DAY_MS);
+  const most = of.key.maxOfflineDays ?? MOST_EXPORT_DAYS;
+  return Math.max(1, Math.min(left, most, MOST_EXPORT_DAYS));
+}
+
+/** Tells whether the license's own offline days bound the days of a file. */
+function isBoundByDays(of: ActedKey, now: Date): boolean {
+  const { maxOfflineDays } = of.key;
+  return maxOfflineDays !== null && mostDays(of, now) >= maxOfflineDays;
 }
 
 /** Says what bounds the days of a file. */
-function reasonOf({ key: { expiresAt, licenseExpiresAt } }: ActedKey): string {
-  if (expiresAt < licenseExpiresAt) return `the key was rotated and ends on ${toDay(expiresAt)}`;
+function reasonOf(of: ActedKey, now: Date): string {
+  const { licenseExpiresAt, maxOfflineDays } = of.key;
+  const expiresAt = endOf(of, now);
+  if (isBoundByDays(of, now)) return `the license has ${counted(maxOfflineDays ?? 0, "offline day")}`;
+  if (expiresAt < licenseExpiresAt && !isUnstarted(of.key))
+    return `the key was rotated and ends on ${toDay(expiresAt)}`;
   return expiresAt.getTime() === NEVER_EXPIRES.getTime()
     ? `no file is valid for more than ${renderCount(MOST_EXPORT_DAYS)} days`
     : `the license ends on ${toDay(expiresAt)}`;
+}
+
+/** Returns until when a file of so many days would be valid. */
+function untilOf(of: ActedKey, now: Date, days: number): Date {
+  return new Date(Math.min(now.getTime() + days * DAY_MS, endOf(of, now).getTime()));
 }
 
 /** Says until when a file with the proposed days would be valid and why, and what gives a longer one. */
@@ -110,15 +138,27 @@ function End({ of, now }: { readonly of: ActedKey; readonly now: Date }) {
   const most = mostDays(of, now);
   const isBounded = most <= USUAL_EXPORT_DAYS;
   const path = `/console/keys/${key.id}`;
+  if (key.maxOfflineDays === 0)
+    return (
+      <>
+        The license is not signed for use without a network.{" "}
+        <a href={toOpenForm(path, "offline")}>Change its offline days</a>
+      </>
+    );
+  if (isBoundByDays(of, now))
+    return (
+      <>
+        With {most} days (the most) the file would be <b>valid until {toDay(untilOf(of, now, most))}</b>
+        {`, because ${reasonOf(of, now)}. `}
+        <a href={toOpenForm(path, "offline")}>Change them for a longer file</a>
+      </>
+    );
   return (
     <>
       {isBounded ? `With ${most} days (the most) ` : `With ${USUAL_EXPORT_DAYS} days `}
-      the file would be{" "}
-      <b>
-        valid until {toDay(isBounded ? key.expiresAt : new Date(now.getTime() + USUAL_EXPORT_DAYS * DAY_MS))}
-      </b>
-      {`${isBounded ? ", because" : ";"} ${reasonOf(of)}. `}
-      {isBounded && key.replacedBy === null && (
+      the file would be <b>valid until {toDay(untilOf(of, now, Math.min(most, USUAL_EXPORT_DAYS)))}</b>
+      {`${isBounded ? ", because" : ";"} ${reasonOf(of, now)}. `}
+      {isBounded && key.replacedBy === null && !isUnstarted(key) && (
         <a href={toOpenForm(path, "renew")}>Renew the license for a longer file</a>
       )}
       {isBounded && key.replacedBy !== null && (

@@ -181,6 +181,10 @@ const EXPORTED_LICENSE = titled("ExportedLicense", {
   expires_at: timestamp(),
   machine_id: described(v.nullable(identifier("mch")), "The machine, if the license counts machines"),
   warning: described(v.nullable(v.string()), "Says until when the machine keeps its place"),
+  term_ends_at: described(
+    v.nullable(timestamp()),
+    "The end of the license, if its term began with this file; otherwise null",
+  ),
 });
 
 export const exportLicenseRoute = route("POST /keys/:id/license", "keys:issue", {
@@ -188,8 +192,9 @@ export const exportLicenseRoute = route("POST /keys/:id/license", "keys:issue", 
   summary: "Sign the license of a key for a customer without a network",
   description:
     "The days of the tier do not limit it, but those of the license itself do, and the expiry of the license and of the key. " +
-    "A later revocation does not end it. A restricted token may not choose more days than a year has. A license with a number of machines needs a fingerprint of 8 to " +
-    "200 characters: the machine gets a place of the license until the end of the file, also if it is released earlier.",
+    "A later revocation does not end it. A restricted token may not choose more days than a year has. A license with a number " +
+    "of machines needs a fingerprint of 8 to 200 characters: the machine gets a place of the license until the end of the " +
+    "file, also if it is released earlier. A license that starts on its first use (`started_at` is null) starts with the file.",
   path: keyFor("export license"),
   body: v.strictObject({
     days: v.optional(

@@ -7,6 +7,7 @@ import { counted } from "../../base/render_count.ts";
 import { listMachines, renderMachine } from "../../licensing/machines/mod.ts";
 import {
   createLicenseChanges,
+  endIfStarted,
   findLicense,
   type Move,
   moveLicense,
@@ -34,6 +35,7 @@ import {
 } from "../../licensing/signed_licenses/mod.ts";
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
 import { renderFileFailure } from "../failures.ts";
+import { demandKey } from "../find_named.ts";
 import type { Invocation } from "../invocation.ts";
 import { limitOption, printRows } from "../list_options.ts";
 import { CONFIRMATION, type InstallationFlags, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
@@ -130,10 +132,18 @@ const exporting = databaseCommand({
       as: "text",
     }),
     nonce: option("a text to repeat in the license", NONCE, { as: "text" }),
+    yes: CONFIRMATION.yes,
     ...REASON,
   },
   async run({ id: keyUuid, days, fingerprint, nonce, json }, call) {
-    const { invocation, config, database, actor, now, print } = call;
+    const { invocation, config, database, actor, now, print, confirm } = call;
+    const foreseen = endIfStarted(await demandKey(call, keyUuid, "export license"), now);
+    if (foreseen !== undefined) {
+      print.note(
+        `The license waits for its first use. This file starts its term, which then ends at ${toTimestamp(foreseen)}`,
+      );
+      await confirm("Start the term and sign the file?");
+    }
     const secrets = await openSigningSecrets(call);
     const signer = createLicenseSigner({ ...config, database, secrets });
     const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
@@ -144,6 +154,8 @@ const exporting = databaseCommand({
       `The license is valid until ${exported.expires_at}; a revocation of the key does not end it earlier`,
     );
     if (exported.warning !== null) print.note(exported.warning);
+    if (exported.term_ends_at !== null)
+      print.note(`The term of the license has begun: it ends at ${exported.term_ends_at}`);
   },
 });
 

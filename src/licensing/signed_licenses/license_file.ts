@@ -14,9 +14,10 @@ export const LICENSE_FILE_LIMIT_BYTES = 64 * 1024;
 /**
  * Returns an exported license as the JSON that the command and the operators' API show: the compact JWS, and the content
  * of the license file. `warning` is a sentence if the license takes a place for a machine, and null otherwise.
+ * `term_ends_at` is the end of a license whose term began with this file, and null otherwise.
  */
 export function renderExport(signed: SignedLicense) {
-  const { license, claims, kid } = signed;
+  const { license, claims, kid, startedTerm } = signed;
   const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
   const warning =
     claims.machine_id &&
@@ -29,6 +30,7 @@ export function renderExport(signed: SignedLicense) {
     expires_at: expiresAt,
     machine_id: claims.machine_id ?? null,
     warning: warning ?? null,
+    term_ends_at: startedTerm === undefined ? null : toTimestamp(startedTerm.expiresAt),
   };
 }
 
