@@ -158,7 +158,8 @@ function withTimestamps(values: Values | null): Values | null {
   // A row that a person wrote by hand can have any value.
   if (typeof values !== "object" || values === null || Array.isArray(values)) return values;
   const shown = Object.entries(values).map(([name, value]: [string, unknown]) => {
-    const at = /_(at|until)$/.test(name) && typeof value === "string" ? parseTimestamp(value) : undefined;
+    const at =
+      /_(at|until|start)$/.test(name) && typeof value === "string" ? parseTimestamp(value) : undefined;
     return [name, at === undefined ? value : toTimestamp(at)];
   });
   return Object.fromEntries(shown);

@@ -70,12 +70,12 @@ export function endIfStarted({ termDays, latestStart, startedAt }: Term, now: Da
   return endOf(start, termDays);
 }
 
-/** Says a term in words: `30 days from its first use, which counts from 2027-01-31 at the latest`. */
+/** Says a term in words: `30 days from its first use, at the latest from 2027-01-31`. */
 export function describeTerm({ termDays, latestStart, startedAt }: Term): string {
   if (termDays === null || latestStart === null) return "none";
   const days = `${counted(termDays, "day")} from `;
   if (startedAt !== null) return `${days}${toTimestamp(startedAt)}`;
-  return `${days}its first use, from ${toDay(latestStart)} at the latest`;
+  return `${days}its first use, at the latest from ${toDay(latestStart)}`;
 }
 
 /** Returns the term after a change. An expiry that is given before the first use takes the place of the term. */

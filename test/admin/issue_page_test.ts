@@ -68,7 +68,7 @@ test("A license starts on its first use, has allowances of its own, and the page
     expiresAt: new Date("2030-03-02T23:59:59Z"),
   });
   const facts = textsOf(text, ".facts div");
-  expect(facts).toContain("Term 30 days from its first use, from 2030-01-31 at the latest");
+  expect(facts).toContain("Term 30 days from its first use, at the latest from 2030-01-31");
   expect(facts).toContainEqual(expect.stringMatching(/^Expires at the latest 2030-03-02/));
 });
 

@@ -92,7 +92,7 @@ describe("a license that starts on its first use", () => {
     const key = await issueWaiting();
     const changed = orThrow(await change(key, { expiresAt: NEVER_EXPIRES }));
     expect(effectsOf(changed.before, changed.after)).toMatchObject([
-      { what: "term", from: "30 days from its first use, from 2027-01-31 at the latest", to: "none" },
+      { what: "term", from: "30 days from its first use, at the latest from 2027-01-31", to: "none" },
       { what: "expiry", to: "never" },
     ]);
     expect(await find(key)).toMatchObject({
@@ -227,7 +227,7 @@ describe("effectsOf() of what a license allows its clients", () => {
 });
 
 test("describeTerm() says how long a term is, and when it begins or began", () => {
-  expect(describeTerm(WAITING)).toBe("30 days from its first use, from 2027-01-31 at the latest");
+  expect(describeTerm(WAITING)).toBe("30 days from its first use, at the latest from 2027-01-31");
   expect(describeTerm({ ...TERM, termDays: 1, startedAt: NOW })).toBe("1 day from 2026-11-20T12:00:00Z");
   expect(describeTerm({ termDays: null, latestStart: null, startedAt: null })).toBe("none");
 });

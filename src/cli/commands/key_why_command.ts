@@ -17,6 +17,7 @@ import {
   describeTerm,
   ERASED,
   isErased,
+  isUnstarted,
   leastLimitOf,
   monthlyLimitOf,
   refuseUnknownKey,
@@ -84,7 +85,7 @@ function printPage(
   }
   const advice =
     key.obstacles.length === 0
-      ? [{ sentence: WORKS }, ...adviceOn(explanation)]
+      ? [{ sentence: isUnstarted(key) ? `${WORKS} ${WAITS}` : WORKS }, ...adviceOn(explanation)]
       : key.obstacles.map((obstacle) => ADVICE[obstacle](key));
   for (const { sentence, command } of advice) {
     out(`\n${wrapText(sentence, WIDTH).join("\n")}\n`);
@@ -120,6 +121,7 @@ interface Advice {
 }
 
 const WORKS = "The key works: it is active, and its quota is not used up.";
+const WAITS = "Its license waits for its first use, with which its term begins.";
 
 /** The remedy of each obstacle. */
 const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {

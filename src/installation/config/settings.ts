@@ -136,14 +136,14 @@ const TABLE = {
   CLAVIGER_LIMIT_VALIDATE: requestLimit("100", "/v1/auth/validate"),
   CLAVIGER_LIMIT_REFRESH: requestLimit("10", "/v1/auth/refresh"),
   CLAVIGER_LIMIT_REVOKE: requestLimit("10", "/v1/auth/revoke"),
-  CLAVIGER_LIMIT_LICENSE: requestLimit("10", "/v1/auth/license"),
+  CLAVIGER_LIMIT_LICENSE: requestLimit("10", "/v1/auth/license", { grows: true }),
   CLAVIGER_LIMIT_REPO_TOKEN: requestLimit("20", "/v1/installer/repo-token"),
   CLAVIGER_LIMIT_MODELS: requestLimit("60", "/v1/models/list"),
   CLAVIGER_LIMIT_ANALYTICS: requestLimit("1000", "/v1/analytics/log"),
-  CLAVIGER_LIMIT_MACHINE_ACTIVATE: requestLimit("60", "/v1/machines/activate"),
+  CLAVIGER_LIMIT_MACHINE_ACTIVATE: requestLimit("60", "/v1/machines/activate", { grows: true }),
   CLAVIGER_LIMIT_MACHINE_HEARTBEAT: requestLimit("60", "/v1/machines/heartbeat"),
   CLAVIGER_LIMIT_MACHINE_RELEASE: requestLimit("60", "/v1/machines/release"),
-  CLAVIGER_LIMIT_MACHINE_LIST: requestLimit("60", "/v1/machines/list"),
+  CLAVIGER_LIMIT_MACHINE_LIST: requestLimit("60", "/v1/machines/list", { grows: true }),
   CLAVIGER_OFFLINE_DAYS: {
     default: USUAL_OFFLINE_DAYS,
     ...OFFLINE_DAYS,
@@ -307,8 +307,9 @@ const TABLE = {
   },
 } as const satisfies Readonly<Record<string, SettingRule<unknown> & Description>>;
 
-function requestLimit(standard: string, path: string) {
-  const meaning = `requests a minute on ${path}; 0 means no limit`;
+function requestLimit(standard: string, path: string, { grows = false } = {}) {
+  const more = grows ? ", and at least as many as the license has places, up to 5,000" : "";
+  const meaning = `requests a minute on ${path}${more}; 0 means no limit`;
   return { default: standard, ...wholeNumber(0, 10_000_000), meaning };
 }
 
