@@ -24,7 +24,7 @@ const WORDS = {
   "license.export": "exported a license file of the key",
   "machine.activate": "activated a machine with the key",
   "machine.release": "released a machine of the key",
-  "machine.free": "freed the place of a machine of the key, which a signed license held",
+  "machine.free": "freed the place that a license file held for a machine of the key",
   "account.update": "changed the account",
   "account.erase": "erased the person from the account",
   "model.add": "added the model",

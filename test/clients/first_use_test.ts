@@ -109,6 +109,7 @@ const USES: Readonly<Record<string, Use>> = {
   "post /v1/machines/activate": post("/v1/machines/activate", { fingerprint: FINGERPRINT }),
   "post /v1/machines/heartbeat": post("/v1/machines/heartbeat", { fingerprint: FINGERPRINT }),
   "post /v1/machines/release": post("/v1/machines/release", { fingerprint: FINGERPRINT }),
+  "post /v1/machines/list": post("/v1/machines/list"),
 };
 /** Takes a key, and is no use of the license. */
 const REVOKE = "post /v1/auth/revoke";

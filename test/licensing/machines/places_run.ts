@@ -142,7 +142,7 @@ export async function startPlaces({ database, post }: PlacesTarget, random: Rand
         await Bun.sleep(random.between(300, random.next() < 0.1 ? 7_000 : 2_000));
         status = await send("heartbeat", fingerprint);
       }
-      if (status === 200 && random.next() < 0.05) {
+      if (status === 200 && random.next() < 0.15) {
         await send("borrow", fingerprint);
         // The place is held by the file from now on, also under another name of the client.
         fingerprint = `machine-${index}-${++tries}`;
