@@ -2,20 +2,23 @@
 -- and machines that customers release themselves (see src/licensing/machines).
 -- runs with 27
 
--- The rows that exist have none of these values, so they are not read.
+-- The rows that exist have none of these values, so they are not read: a long lock would stop the service.
 alter table licenses
   -- The license ends so many days after its first use. Until then `expires_at` is the latest start and these days.
-  add column term_days integer constraint term_days_range check (term_days between 1 and 3650),
+  add column term_days integer,
   -- The term begins then at the latest, also without a use.
   add column latest_start timestamptz,
   -- When the term began; null before the first use.
   add column started_at timestamptz,
+  add constraint term_days_range check (term_days between 1 and 3650) not valid,
   add constraint term_has_latest_start check ((term_days is null) = (latest_start is null)) not valid,
   add constraint start_needs_term check (started_at is null or term_days is not null) not valid,
   -- For how many days a client gets a signed license; 0: for none. Null: as the tier says.
-  add column max_offline_days integer constraint max_offline_days_range check (max_offline_days between 0 and 3650),
+  add column max_offline_days integer,
+  add constraint max_offline_days_range check (max_offline_days between 0 and 3650) not valid,
   -- How many machines its clients may release by their ids in 30 days. Null: the usual number.
-  add column self_releases integer constraint self_releases_range check (self_releases between 0 and 1000000),
+  add column self_releases integer,
+  add constraint self_releases_range check (self_releases between 0 and 1000000) not valid,
   -- Whether its clients see the names of its machines. Null: if they are node-locked.
   add column shows_machines boolean,
   drop constraint seat_minutes_range,
@@ -27,7 +30,7 @@ create or replace trigger note_change
                    own_entitlements, term_days, latest_start, started_at, max_offline_days, self_releases, shows_machines
   on licenses for each row execute function note_change();
 
--- The releases of machines by their ids, of the last 30 days.
+-- The releases of machines by their ids. The upkeep deletes those that no bound counts any more.
 create table self_releases (
   license_id uuid not null constraint self_release_has_license references licenses (id),
   released_at timestamptz not null,
@@ -67,7 +70,6 @@ begin
   select * into machine from machines m where m.id = of_machine and m.license_id = of_license and m.ended_at is null;
   if machine.active_until > instant then
     select b.most, b.within into most, within from self_release_bound(license) b;
-    delete from self_releases s where s.license_id = of_license and s.released_at <= instant - 30 * interval '24 hours';
     select count(*) into used from self_releases s where s.license_id = of_license and s.released_at > instant - within;
     if used >= most then
       room_at := coalesce(

@@ -27,12 +27,20 @@ const FIELDS: Readonly<Record<string, string>> = {
   self_releases: "releases by clients",
   shows_machines: "names of machines for clients",
   max_offline_days: "offline days",
+  started_at: "start",
   requires_license: "required tier",
   user_id: "account",
   jti: "license file",
   claviger: "made by version",
   sha256: "SHA-256",
   without_sealed: "without sealed data",
+};
+
+/** What these fields mean where the log leaves them out, because the license has the usual value. */
+const USUAL: Readonly<Record<string, string>> = {
+  self_releases: "the usual number",
+  shows_machines: "as usual",
+  max_offline_days: "as the tier says",
 };
 
 /** The meaning of null in these fields. In all other fields null means `none`. */
@@ -59,7 +67,13 @@ export function describeChanges(before: unknown, after: unknown): FieldChange[] 
   return [...names].flatMap((name) => {
     const part = PARTS[name];
     if (part !== undefined) return describeParts(part, old[name], now[name]);
-    const change = { field: FIELDS[name] ?? name.replaceAll("_", " "), ...valuesOf(name, old, now) };
+    const values = valuesOf(name, old, now);
+    const usual = before === null ? undefined : USUAL[name];
+    const change = {
+      field: FIELDS[name] ?? name.replaceAll("_", " "),
+      before: values.before ?? usual,
+      after: values.after ?? usual,
+    };
     if (change.before !== change.after) return [change];
     const isName = NAMES.includes(name) || (name === "tier" && "entitlements" in now);
     return isName ? [{ ...change, before: undefined }] : [];
@@ -92,6 +106,7 @@ function valuesOf(kind: string, old: Fields, now: Fields, name = kind) {
 function toText(name: string, value: unknown): string {
   if (value === null) return NOTHING[name] ?? "none";
   if (typeof value === "number") return renderCount(value);
+  if (name === "shows_machines") return value === true ? "yes" : "no";
   if (name === "changed") return String(value).replaceAll("_", " ").replaceAll(",", ", ");
   if (Array.isArray(value)) return value.map((one) => toText("", one)).join(", ");
   if (typeof value === "object") return describeFeature(value as Fields) ?? JSON.stringify(value);

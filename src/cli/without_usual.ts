@@ -1,12 +1,10 @@
-import { TERM_FIELDS } from "../licensing/mod.ts";
-
-const ALLOWANCES = ["self_releases", "shows_machines", "max_offline_days"];
+import { PRIVILEGE_FIELDS, TERM_FIELDS } from "../licensing/mod.ts";
 
 /** Leaves out of a key or a license, for people, what nearly every license has: the usual allowances, and no term. */
 export function withoutUsual(fields: Readonly<Record<string, unknown>>): object {
   const entries = Object.entries(fields).filter(([name, value]) => {
     if (Object.hasOwn(TERM_FIELDS, name)) return (fields.term_days ?? null) !== null;
-    return value !== null || !ALLOWANCES.includes(name);
+    return value !== null || !PRIVILEGE_FIELDS.includes(name);
   });
   return Object.fromEntries(entries);
 }

@@ -175,7 +175,7 @@ export const RELEASE: EndpointOperation = {
   codes: [...CODES, "MACHINE_NOT_FOUND", "RELEASE_LIMIT_REACHED"],
 };
 
-const NEEDS_ONE = refuse("INVALID_REQUEST", "Give exactly one of fingerprint and machine_id");
+const ONE_ALONE = refuse("INVALID_REQUEST", "Give fingerprint or machine_id, and not both");
 
 /** Creates the handler that releases a machine. */
 export function release({ authenticator, database, nameMachine, directory, clock }: HandlerDeps): Handler {
@@ -193,8 +193,11 @@ export function release({ authenticator, database, nameMachine, directory, clock
       const { id, state, takenUntil } = released;
       return answer(id, { state, taken_until: takenUntil && toTimestamp(takenUntil) });
     }
-    if (fingerprint === undefined || uuid !== undefined) return NEEDS_ONE;
-    const released = await releaseMachine(database, nameMachine(licenseUuid, fingerprint));
+    if (fingerprint !== undefined && uuid !== undefined) return ONE_ALONE;
+    // Without both, the answer is what it is for every field that is missing.
+    const named = parseFields(machineFields, body);
+    if (isRefusal(named)) return named;
+    const released = await releaseMachine(database, nameMachine(licenseUuid, named.fingerprint));
     return released === undefined ? MACHINE_NOT_ACTIVE : answer(released && toId("mch", released), {});
 
     function answer(machineId: string | null, more: object) {

@@ -7,7 +7,7 @@ import { fieldsOf, renderFields } from "../base/answer_fields.ts";
 import { renderCount } from "../base/render_count.ts";
 import { booleanField, numberField, oneOf, wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { MAX_MACHINES, type Places, SEAT_MINUTES } from "./places.ts";
+import { hasSeats, MAX_MACHINES, type Places, SEAT_MINUTES } from "./places.ts";
 
 export interface Allowances extends Places {
   /** How many machines its clients may release by their ids in 30 days; null: the usual number. */
@@ -42,6 +42,12 @@ const ENTRIES = Object.entries(COLUMNS) as readonly (readonly [Name, (typeof COL
 /** The names of the values, in their order. */
 export const ALLOWANCES = ENTRIES.map(([name]) => name);
 
+/** Those that are no places: nearly every license has the usual ones, and no restricted actor gives others. */
+export const PRIVILEGES = ["selfReleases", "showsMachines", "maxOfflineDays"] as const;
+
+/** Their names in answers. */
+export const PRIVILEGE_FIELDS: readonly string[] = PRIVILEGES.map((name) => COLUMNS[name][0]);
+
 const field = fieldsOf<Allowances>();
 
 /**
@@ -63,7 +69,7 @@ export const ALLOWANCE_FIELDS = {
   self_releases: field(
     v.nullable(numberField(SELF_RELEASES)),
     ({ selfReleases }) => selfReleases,
-    "How many machines clients may release by their ids in 30 days; null: three, or for seats ten for each place in a day",
+    "How many machines clients may release by their ids in 30 days; null: 3, or for floating seats ten times the places in a day",
   ),
   shows_machines: field(
     v.nullable(booleanField()),
@@ -118,14 +124,21 @@ export function allowancesGiven(change: RequestedAllowances): RequestedAllowance
   return { maxMachines, seatMinutes: minutes, selfReleases, showsMachines, maxOfflineDays };
 }
 
-/** Says in words how many releases by id there may be. */
-export function describeSelfReleases({ selfReleases }: Allowances): string {
-  return selfReleases === null ? "the usual number" : `${renderCount(selfReleases)} in 30 days`;
+/** Says in words how many releases by id there may be, and whether that is the usual number, which follows from the places. */
+export function describeSelfReleases({ selfReleases, ...places }: Allowances): string {
+  if (selfReleases !== null) return `${renderCount(selfReleases)} in 30 days`;
+  return hasSeats(places) ? "ten times the places in a day (usual)" : "3 in 30 days (usual)";
 }
 
-/** Says in words whether clients see names. */
-export function describeShowsMachines({ showsMachines }: Allowances): string {
-  return showsMachines === null ? "if node-locked" : showsMachines ? "yes" : "no";
+/** Tells whether clients see the names of machines. */
+export function showsNames({ showsMachines, ...places }: Allowances): boolean {
+  return showsMachines ?? !hasSeats(places);
+}
+
+/** Says in words whether clients see names, and whether that is usual for such machines. */
+export function describeShowsMachines(of: Allowances): string {
+  const shown = showsNames(of) ? "yes" : "no";
+  return of.showsMachines === null ? `${shown} (usual)` : shown;
 }
 
 /** Says in words for how long a client gets a signed license. */
@@ -183,7 +196,7 @@ export function withAllowances(sql: Sql, row: Fragment): Fragment {
   return sql`|| jsonb_strip_nulls(jsonb_build_object(${pairs.reduce((before, pair) => sql`${before}, ${pair}`)}))`;
 }
 
-/** Returns an allowance of its text in a word of a page; null for the usual, and for a text that was altered. */
+/** Returns allowances from their texts in a page, in their order; null for the usual, and for a text that was altered. */
 export function parseAllowances(texts: readonly string[]): Allowances {
   const parsed = ENTRIES.map(([name, [, type]], index) => {
     const text = texts[index] ?? "";

@@ -149,7 +149,9 @@ function describeChange(change: LicenseChange): { readonly action: AuditAction; 
   if (only === "ownEntitlements") return { action: "license.values", what: "change values" };
   if (only === "updatesUntil") return { action: "license.updates", what: "change updates" };
   if (only === "maxOfflineDays") return { action: "license.offline", what: "change offline days" };
-  if (fields.every((field) => (ALLOWANCES as readonly string[]).includes(field)))
+  if (
+    fields.every((field) => field !== "maxOfflineDays" && (ALLOWANCES as readonly string[]).includes(field))
+  )
     return { action: "license.machines", what: "change machines" };
   return { action: "license.change", what: "change license" };
 }
@@ -169,6 +171,7 @@ function changeStatement(
 ) {
   const { tier = null, monthlyLimit, expiresAt = null, updatesUntil, externalId } = change;
   const { ownFeatures = {}, ownEntitlements = {} } = change;
+  const keepsTerm = sql`started_at is not null or coalesce(${expiresAt}::timestamptz = expires_at, true)`;
   const isForRevoked = Object.entries(change).every(
     ([field, to]) => field === "externalId" || to === undefined,
   );
@@ -183,9 +186,9 @@ function changeStatement(
                   else monthly_limit end as new_limit,
              ${newAllowances(sql, change)},
              coalesce(${expiresAt}::timestamptz, expires_at) as new_expires_at,
-             -- An expiry that is given before the first use takes the place of the term.
-             case when started_at is not null or ${expiresAt === null}::boolean then term_days end as new_term_days,
-             case when started_at is not null or ${expiresAt === null}::boolean then latest_start end as new_latest_start,
+             -- Another expiry that is given before the first use takes the place of the term.
+             case when ${keepsTerm} then term_days end as new_term_days,
+             case when ${keepsTerm} then latest_start end as new_latest_start,
              case when ${updatesUntil !== undefined}::boolean then ${updatesUntil ?? null}::timestamptz
                   else updates_until end as new_updates_until,
              -- A name with null is removed.

@@ -15,6 +15,7 @@ import {
   describeShowsMachines,
   type RequestedAllowances,
   renderAllowances,
+  showsNames,
 } from "./allowances.ts";
 import {
   areTooMany,
@@ -146,8 +147,7 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
       what: "names of machines for clients",
       from: describeShowsMachines(before),
       to: describeShowsMachines(after),
-      loss:
-        before.showsMachines !== false && after.showsMachines === false ? "no names of machines" : undefined,
+      loss: showsNames(before) && !showsNames(after) ? "no names of machines" : undefined,
     },
     {
       what: "offline days",

@@ -60,7 +60,7 @@ export function refuseSeatsWithoutPlaces(what: string): Refusal {
  */
 export function describePlaces({ maxMachines, seatMinutes }: Places): string {
   if (maxMachines === null) return "not counted";
-  if (seatMinutes !== null && seatMinutes <= MOST_OF_SEAT)
+  if (seatMinutes !== null && hasSeats({ seatMinutes }))
     return `${counted(maxMachines, "floating seat")} of ${renderCount(seatMinutes)} minutes`;
   const machines = counted(maxMachines, "node-locked machine");
   if (seatMinutes === null) return machines;
@@ -71,6 +71,11 @@ export function describePlaces({ maxMachines, seatMinutes }: Places): string {
 function describeMinutes(minutes: number): string {
   if (minutes % DAY_MINUTES === 0) return counted(minutes / DAY_MINUTES, "day");
   return minutes % HOUR_MINUTES === 0 ? counted(minutes / HOUR_MINUTES, "hour") : counted(minutes, "minute");
+}
+
+/** Tells whether the machines of a license have floating seats. */
+export function hasSeats({ seatMinutes }: Pick<Places, "seatMinutes">): boolean {
+  return seatMinutes !== null && seatMinutes <= MOST_OF_SEAT;
 }
 
 /** Returns the condition, as SQL, that the machines of a license have floating seats. */

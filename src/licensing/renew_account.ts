@@ -43,7 +43,7 @@ export async function findRenewable(
 
 /**
  * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each
- * license. A license that has expired gets a year from now. Licenses that never expire, those that start on their first use, and licenses whose keys are all
+ * license. A license that has expired gets a year from now. Licenses that never expire, those that wait for their first use, and licenses whose keys are all
  * revoked, stay as they are. A license that got a later expiry in the last 24 hours stays as it is, too: a client
  * repeats a request if the answer was lost, and this must not add a second year. Returns the changed licenses, oldest first.
  *
@@ -74,7 +74,10 @@ export async function renewAccount(
       ),
       changed as (
         update licenses l
-           set expires_at = ${renewedEnd(sql, now)}
+           set expires_at = ${renewedEnd(sql, now)},
+               -- A license that has expired before its first use does not wait for one any more.
+               term_days = case when l.started_at is not null then l.term_days end,
+               latest_start = case when l.started_at is not null then l.latest_start end
           from old join begun using (id, expires_at), seen
          where l.id = old.id and seen.version = coalesce(${version ?? null}::text, seen.version)
         returning l.account_id, l.id as license_id, old.key_id, old.expires_at as "from", l.expires_at,
@@ -110,7 +113,7 @@ function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
            cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
                                 order by id desc limit 1) k
      where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz
-       and not ${isUnstartedSql(sql)}
+       and not (${isUnstartedSql(sql)} and l.expires_at > ${now}::timestamptz)
        and ${isLiving(sql, sql`l.account_id`)}
        -- An expired license was not renewed by a request whose answer was lost: that would have added a year. An earlier
        -- expiry is a correction, which the log has under the same action.

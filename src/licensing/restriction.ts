@@ -9,6 +9,7 @@ import { type Refusal, refuse } from "../base/refusal.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { ERASED, ERASING, isErased } from "./_erased_email.ts";
 import { findAccount } from "./accounts.ts";
+import { PRIVILEGES } from "./allowances.ts";
 import { type LicenseRequest, latestRestrictedExpiry } from "./licenses.ts";
 import type { KeyMode } from "./modes.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
@@ -101,10 +102,6 @@ export function refuseBeyondDefaults(what: string): Refusal {
   );
 }
 
-/** What a restricted actor never gives. */
-const PRIVILEGES = ["selfReleases", "showsMachines", "maxOfflineDays"] as const;
-type Privilege = (typeof PRIVILEGES)[number];
-
 /** Refuses a new key that the restriction does not allow; undefined if it allows the key. */
 export function refuseNewKey(
   restriction: Restriction,
@@ -117,7 +114,7 @@ export function refuseNewKey(
     | "ownFeatures"
     | "ownEntitlements"
     | "now"
-    | Privilege
+    | (typeof PRIVILEGES)[number]
   > & {
     readonly mode: KeyMode;
   },

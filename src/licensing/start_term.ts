@@ -54,20 +54,24 @@ export function startCtes(
 }
 
 /**
- * Starts the term of a key's license, unless it has begun, the key is not active or it has expired. The caller reads the
- * key again: of several first uses one starts the term, and the others find its start. Throws `DatabaseUnavailable`.
+ * Starts the term of a key's license. Returns when the key ends then; undefined if the term has begun, the key is not active
+ * or it has expired: of several first uses one starts the term, and the others read the key again. Throws
+ * `DatabaseUnavailable`.
  */
 export async function startTerm(
   changes: LicenseChanges,
   key: { readonly uuid: string; readonly licenseUuid: string },
   { actor, now }: By,
-): Promise<void> {
+): Promise<Date | undefined> {
   // It always has its row, so that the cache forgets the license also if another process has started the term.
-  await changes.change(
+  const [row] = await changes.change<{ licenseUuid: string; endsAt: Date | null }>(
     (sql) => sql`
       with unstarted as materialized (${lockUnstarted(sql, { keyUuid: key.uuid, now })}),
       ${startCtes(sql, { from: sql`unstarted`, actor, now })}
-      select ${key.licenseUuid}::uuid as "licenseUuid"`,
+      select ${key.licenseUuid}::uuid as "licenseUuid",
+             (select least((started.after ->> 'expires_at')::timestamptz, k.own_expires_at)
+                from started join keys k on k.id = started.key_id) as "endsAt"`,
     key,
   );
+  return row?.endsAt ?? undefined;
 }

@@ -39,7 +39,7 @@ export const TERM_FIELDS = {
   term_days: field(
     v.nullable(count(1)),
     ({ termDays }) => termDays,
-    "The days from the first use to the expiry; null: it does not count",
+    "How many days after its first use the license ends; null: it does not start on its first use",
   ),
   latest_start: field(
     v.nullable(timestamp()),
@@ -58,9 +58,14 @@ export function termOf({ termDays, latestStart, startedAt }: Term): Term {
   return { termDays, latestStart, startedAt };
 }
 
-/** Tells whether a license waits for its first use. */
+/** Tells whether a license was not used yet, whose term begins with its first use. */
 export function isUnstarted({ termDays, startedAt }: Term): boolean {
   return termDays !== null && startedAt === null;
+}
+
+/** Tells whether the days of a license do not count yet, because it waits for its first use. */
+export function isWaiting(term: Term, now: Date): boolean {
+  return isUnstarted(term) && term.latestStart !== null && term.latestStart > now;
 }
 
 /** Returns when a license would end whose term began now; undefined if it waits for no first use. */
@@ -70,17 +75,22 @@ export function endIfStarted({ termDays, latestStart, startedAt }: Term, now: Da
   return endOf(start, termDays);
 }
 
-/** Says a term in words: `30 days from its first use, at the latest from 2027-01-31`. */
-export function describeTerm({ termDays, latestStart, startedAt }: Term): string {
+/**
+ * Says a term in words: `30 days from its first use, at the latest from 2027-01-31`. With `now` it says whether the days count
+ * already without a use.
+ */
+export function describeTerm(term: Term, now?: Date): string {
+  const { termDays, latestStart, startedAt } = term;
   if (termDays === null || latestStart === null) return "none";
   const days = `${counted(termDays, "day")} from `;
   if (startedAt !== null) return `${days}${toTimestamp(startedAt)}`;
+  if (now && !isWaiting(term, now)) return `${days}${toTimestamp(latestStart)}, without a use`;
   return `${days}its first use, at the latest from ${toDay(latestStart)}`;
 }
 
-/** Returns the term after a change. An expiry that is given before the first use takes the place of the term. */
-export function changedTerm(term: Term, expiresAt: Date | undefined): Term {
-  if (expiresAt === undefined || !isUnstarted(term)) return termOf(term);
+/** Returns the term after a change. Another expiry that is given before the first use takes the place of the term. */
+export function changedTerm(of: Term & { readonly expiresAt: Date }, expiresAt: Date = of.expiresAt): Term {
+  if (expiresAt.getTime() === of.expiresAt.getTime() || !isUnstarted(of)) return termOf(of);
   return { termDays: null, latestStart: null, startedAt: null };
 }
 
@@ -129,7 +139,9 @@ export function endOfNew(
   return { expiresAt: endOf(term.latestStart, termDays), term };
 }
 
-/** Does the same, and refuses fields that contradict each other and a latest start that has passed. */
+/**
+ * Returns what {@linkcode endOfNew} returns. Refuses fields that contradict each other, and a latest start that has passed.
+ */
 export function planEnd(
   requested: RequestedEnd,
   { what, now, usual }: { readonly what: string; readonly now: Date; readonly usual: Date },

@@ -286,6 +286,12 @@ describe("A form that asks for what lasts", () => {
       () => ({ last_day: inDays(400) }),
       "let a license last for more than ten years",
     ],
+    [
+      "offline",
+      () => ({ max_offline_days: "1" }),
+      () => ({ max_offline_days: "0" }),
+      "let clients have signed licenses for more than the 0 offline days of the tier",
+    ],
   ];
 
   test.each(FORMS)(
@@ -318,6 +324,9 @@ describe("A form that asks for what lasts", () => {
     expect(refused.text).toContain(`value="${email}"`);
     expect(refused.text).toContain('<a href="/console/enter?fresh=1&amp;to=%2Fconsole%2Fkeys%2Fissue">');
     expect((await admin.call("GET", `/keys?account=${email}`)).status).toBe(404);
+
+    const days = { email, tier: "free", mode: "live", last_day: inDays(30), max_offline_days: "1" };
+    expect((await client.send("/keys/issue", { cookie, form: days })).status).toBe(403);
 
     const { cookie: fresh } = await client.logIn("admin", name);
     expect((await client.send("/keys/issue", { cookie: fresh, form })).status).toBe(200);

@@ -89,6 +89,14 @@ test.each([
   expect(await client.countRows("keys")).toBe(before);
 });
 
+test("A right term is not called wrong beside another field that is wrong", async () => {
+  const term = { starts_on_first_use: "yes", term_days: "30" };
+  const { status, text } = await send({ email: "wrong", tier: "free", mode: "live", ...term });
+  expect(status).toBe(400);
+  expect(textsOf(text, ".error")).toHaveLength(1);
+  expect(textsOf(text, "#issue-term_days-error")).toEqual([]);
+});
+
 test("A license gets features beside its tier and values, and the page says which", async () => {
   const own_features = "custom_models until 2030-06-30, no streaming";
   const own_entitlements = 'channels=64, name="a, b"';

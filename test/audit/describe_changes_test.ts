@@ -31,8 +31,18 @@ describe("describeChanges()", () => {
       ["expiry", "2027-01-31T12:30:00Z", "never"],
     ]);
     expect(shown({ started_at: null }, { started_at: "2026-12-01T00:00:00Z" })).toEqual([
-      ["started at", "not yet", "2026-12-01T00:00:00Z"],
+      ["start", "not yet", "2026-12-01T00:00:00Z"],
     ]);
+    const own = { max_offline_days: 14, shows_machines: false, self_releases: 2 };
+    expect(shown({ tier: "free" }, { tier: "free", ...own })).toEqual([
+      ["offline days", "as the tier says", "14"],
+      ["names of machines for clients", "as usual", "no"],
+      ["releases by clients", "the usual number", "2"],
+    ]);
+    expect(shown({ tier: "free", max_offline_days: 14 }, { tier: "free" })).toEqual([
+      ["offline days", "14", "as the tier says"],
+    ]);
+    expect(shown(null, { max_offline_days: 14 })).toEqual([["offline days", undefined, "14"]]);
     expect(shown({ tier: "free", mode: "live" }, { tier: "free", mode: "test" })).toEqual([
       ["mode", "live", "test"],
     ]);

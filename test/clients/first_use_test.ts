@@ -405,6 +405,24 @@ describe.skipIf(ON_NODE)("A first use whose term cannot start", () => {
     expect(closed).toBe(1);
   });
 
+  test("starts after a statement that took two seconds", async () => {
+    const key = await issueUnstarted();
+    await withPlaces(key);
+    const slow = await inTransaction(service.address, async (sql) => {
+      await sql`select from licenses where id = ${key.licenseUuid}::uuid for no key update`;
+      const activated = service.post("/v1/machines/activate", {
+        api_key: key.apiKey,
+        fingerprint: FINGERPRINT,
+      });
+      await until(async () => (await countWaiting(service.database)) > 0);
+      clock.advance(2_000);
+      return { activated };
+    });
+    expect((await slow.activated).status).toBe(200);
+    expect(await readTerm(service.database, key)).toMatchObject({ starts: 1 });
+    await service.service.directory.beat();
+  });
+
   test("is refused if so much time has passed that its answer would be late", async () => {
     const key = await issueUnstarted();
     await withPlaces(key);
@@ -417,7 +435,9 @@ describe.skipIf(ON_NODE)("A first use whose term cannot start", () => {
       clock.advance(3_000);
       return { activated };
     });
-    expectRefusal(await late.activated, 503, "SERVICE_UNAVAILABLE");
+    const refused = await late.activated;
+    expectRefusal(refused, 503, "SERVICE_UNAVAILABLE");
+    expect(refused.body.error).toContain("what was asked for may have been done; try again");
     await expectNoStart(key);
     await service.service.directory.beat();
     await expectStart(key, activate);

@@ -431,8 +431,8 @@ describe("POST /v1/machines/release by id", () => {
     const license = await issueWith({ maxMachines: 1 });
     const [machine_id] = await activate(license, 1);
     for (const [fields, error] of [
-      [{}, "Give exactly one of fingerprint and machine_id"],
-      [{ machine_id, fingerprint: "machine-1" }, "Give exactly one of fingerprint and machine_id"],
+      [{}, "fingerprint is required"],
+      [{ machine_id, fingerprint: "machine-1" }, "Give fingerprint or machine_id, and not both"],
       [{ machine_id: "machine-1" }, "machine_id must be mch_ and 32 hexadecimal digits"],
       [{ machine_id: null }, "machine_id must be mch_ and 32 hexadecimal digits"],
     ] as const) {

@@ -104,17 +104,22 @@ describe("a license that starts on its first use", () => {
     const key = await find(await issueWaiting());
     if (key === undefined) throw new Error("There is a key");
     const before = { ...key, expiresAt: key.licenseExpiresAt };
-    const after = changedValues(before, { expiresAt: END });
-    expect(effectsOf(before, after)).toMatchObject([{ what: "term", to: "none" }]);
+    const after = changedValues(before, { expiresAt: NEVER_EXPIRES });
+    expect(effectsOf(before, after)).toMatchObject([
+      { what: "term", to: "none" },
+      { what: "expiry", to: "never" },
+    ]);
+    expect(effectsOf(before, changedValues(before, { expiresAt: END }))).toEqual([]);
     expect(effectsOf(before, changedValues(before, { maxOfflineDays: 1 }))).toMatchObject([
       { what: "offline days" },
     ]);
   });
 
-  test("gets an expiry that is its latest end only as another end, which is a change", async () => {
+  test("keeps its term if it gets the expiry that it has", async () => {
     const key = await issueWaiting();
-    expect(await change(key, { expiresAt: END })).toMatchObject({ isChanged: true });
-    expect(await find(key)).toMatchObject({ termDays: null, expiresAt: END });
+    expect(await change(key, { expiresAt: END })).toMatchObject({ isChanged: false });
+    expect(await change(key, { expiresAt: END, tier: "commercial" })).toMatchObject({ isChanged: true });
+    expect(await find(key)).toMatchObject({ ...WAITING, expiresAt: END });
   });
 
   test("keeps its term if something else changes, and refuses an earlier end", async () => {
@@ -145,6 +150,23 @@ describe("a license that starts on its first use", () => {
     for (const licenses of [foreseen.licenses, renewed])
       expect(licenses.map(({ licenseUuid }) => licenseUuid)).toEqual([other.licenseUuid]);
     expect(await find(waiting)).toMatchObject({ ...WAITING, expiresAt: END });
+  });
+
+  test("gets a year from now by a renewal of its account, and no term, if it has expired without a use", async () => {
+    const term = { termDays: 1, latestStart: new Date(NOW.getTime() - 10 * DAY_MS) };
+    const key = await issueWaiting();
+    await server.database.query(
+      (sql) => sql`
+        update licenses set latest_start = ${term.latestStart}::timestamptz, term_days = 1,
+                            expires_at = ${new Date(NOW.getTime() - 9 * DAY_MS)}::timestamptz
+         where id = ${key.licenseUuid}::uuid`,
+    );
+    const accountUuid = parseId("usr", key.userId) ?? "";
+    expect(await renewAccount(createLicenseChanges(server.database), accountUuid, BY)).toHaveLength(1);
+    expect(await find(key)).toMatchObject({
+      ...{ termDays: null, latestStart: null, startedAt: null },
+      expiresAt: oneYearAfter(NOW),
+    });
   });
 
   test("comes from a restricted actor only if it ends within a year, and without allowances of its own", async () => {
@@ -197,6 +219,18 @@ describe("effectsOf() of what a license allows its clients", () => {
     return losses;
   };
 
+  test("says what other seat minutes mean for them", async () => {
+    const losses = await lossesOf([{ seatMinutes: 1_440 }, { seatMinutes: 1_441 }]);
+    expect(losses).toEqual([
+      "5 node-locked machines → 5 floating seats of 1,440 minutes: undefined",
+      "3 in 30 days (usual) → ten times the places in a day (usual): undefined",
+      "yes (usual) → no (usual): no names of machines",
+      "5 floating seats of 1,440 minutes → 5 node-locked machines that check in within 1,441 minutes: undefined",
+      "ten times the places in a day (usual) → 3 in 30 days (usual): undefined",
+      "no (usual) → yes (usual): undefined",
+    ]);
+  });
+
   test("names fewer releases and offline days, and hidden names, as a loss", async () => {
     expect(
       await lossesOf([
@@ -212,11 +246,11 @@ describe("effectsOf() of what a license allows its clients", () => {
         { maxOfflineDays: 0 },
       ]),
     ).toEqual([
-      "the usual number → 5 in 30 days: undefined",
+      "3 in 30 days (usual) → 5 in 30 days: undefined",
       "5 in 30 days → 2 in 30 days: fewer releases by clients",
-      "2 in 30 days → the usual number: undefined",
-      "the usual number → 0 in 30 days: fewer releases by clients",
-      "if node-locked → yes: undefined",
+      "2 in 30 days → 3 in 30 days (usual): undefined",
+      "3 in 30 days (usual) → 0 in 30 days: fewer releases by clients",
+      "yes (usual) → yes: undefined",
       "yes → no: no names of machines",
       "as the tier says → 1,000: undefined",
       "1,000 → 14: fewer offline days",
@@ -227,6 +261,8 @@ describe("effectsOf() of what a license allows its clients", () => {
 });
 
 test("describeTerm() says how long a term is, and when it begins or began", () => {
+  expect(describeTerm(WAITING, NOW)).toBe(describeTerm(WAITING));
+  expect(describeTerm(WAITING, START)).toBe("30 days from 2027-01-31T23:59:59Z, without a use");
   expect(describeTerm(WAITING)).toBe("30 days from its first use, at the latest from 2027-01-31");
   expect(describeTerm({ ...TERM, termDays: 1, startedAt: NOW })).toBe("1 day from 2026-11-20T12:00:00Z");
   expect(describeTerm({ termDays: null, latestStart: null, startedAt: null })).toBe("none");

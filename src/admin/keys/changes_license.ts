@@ -18,7 +18,7 @@ import type { Change } from "../frame/console/action.ts";
 import { askForShorten } from "../frame/console/components/end.tsx";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, uuidOf } from "./key_action.ts";
-import { proofForEnd } from "./license_fields.tsx";
+import { proofForDays, proofForEnd } from "./license_fields.tsx";
 
 /** What the form of each of them says first. */
 export const FOR_ALL_KEYS = "The change applies to all keys of the license.";
@@ -58,13 +58,14 @@ export function changesLicense<Entries extends v.ObjectEntries>(
       if (tooMuch !== undefined) return ofThisLicense(tooMuch);
       return (!shorten && refuseShorter(what, before, after)) || effectsOf(before, after);
     },
-    proofFor({ of, fields, by: { now } }: Fields): string | undefined {
+    proofFor({ of, fields, by: { now }, visit }: Fields): string | undefined {
       const wanted = toWanted(fields, { of, now });
-      if (isRefusal(wanted) || wanted.expiresAt === undefined) return undefined;
+      if (isRefusal(wanted)) return undefined;
+      const usual = visit.options.licenseSigner.offlineDays[of.key.tier];
+      const forDays = proofForDays(wanted.maxOfflineDays, { usual, before: of.key.maxOfflineDays });
+      if (wanted.expiresAt === undefined) return forDays;
       // An end that stays gives nothing. A page may have shown another one: then the change is refused.
-      return wanted.expiresAt > licenseValuesOf(of).expiresAt
-        ? proofForEnd(wanted.expiresAt, now)
-        : undefined;
+      return wanted.expiresAt > licenseValuesOf(of).expiresAt ? proofForEnd(wanted.expiresAt, now) : forDays;
     },
     async perform({ of, fields, by, visit }: Fields): Promise<object | Refusal> {
       const wanted = toWanted(fields, { of, now: by.now });

@@ -5,7 +5,7 @@ import { DAY_MS, NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
-import { endIfStarted, isUnstarted } from "../../licensing/mod.ts";
+import { endIfStarted, isUnstarted, isWaiting } from "../../licensing/mod.ts";
 import {
   MOST_EXPORT_DAYS,
   NONCE,
@@ -34,9 +34,9 @@ export const exportLicense: KeyAction = action({
       <p>
         <End of={of} now={now} />
       </p>
-      {isUnstarted(of.key) && (
+      {isWaiting(of.key, now) && (
         <p>
-          <b>{`The license waits for its first use, and this file starts its term: the license then ends on ${toDay(endOf(of, now))}.`}</b>
+          <b>{`The license waits for its first use, and this file starts its term: the license then ends on ${toDay(endIfStarted(of.key, now) ?? now)}.`}</b>
         </p>
       )}
       <p>
@@ -112,16 +112,18 @@ function mostDays(of: ActedKey, now: Date): number {
 /** Tells whether the license's own offline days bound the days of a file. */
 function isBoundByDays(of: ActedKey, now: Date): boolean {
   const { maxOfflineDays } = of.key;
-  return maxOfflineDays !== null && mostDays(of, now) >= maxOfflineDays;
+  return (
+    maxOfflineDays !== null && maxOfflineDays <= USUAL_EXPORT_DAYS && mostDays(of, now) >= maxOfflineDays
+  );
 }
 
 /** Says what bounds the days of a file. */
 function reasonOf(of: ActedKey, now: Date): string {
-  const { licenseExpiresAt, maxOfflineDays } = of.key;
+  const { maxOfflineDays } = of.key;
+  const licenseExpiresAt = endIfStarted(of.key, now) ?? of.key.licenseExpiresAt;
   const expiresAt = endOf(of, now);
   if (isBoundByDays(of, now)) return `the license has ${counted(maxOfflineDays ?? 0, "offline day")}`;
-  if (expiresAt < licenseExpiresAt && !isUnstarted(of.key))
-    return `the key was rotated and ends on ${toDay(expiresAt)}`;
+  if (expiresAt < licenseExpiresAt) return `the key was rotated and ends on ${toDay(expiresAt)}`;
   return expiresAt.getTime() === NEVER_EXPIRES.getTime()
     ? `no file is valid for more than ${renderCount(MOST_EXPORT_DAYS)} days`
     : `the license ends on ${toDay(expiresAt)}`;
@@ -148,14 +150,15 @@ function End({ of, now }: { readonly of: ActedKey; readonly now: Date }) {
   if (isBoundByDays(of, now))
     return (
       <>
-        With {most} days (the most) the file would be <b>valid until {toDay(untilOf(of, now, most))}</b>
+        With {counted(most, "day")} (the most) the file would be{" "}
+        <b>valid until {toDay(untilOf(of, now, most))}</b>
         {`, because ${reasonOf(of, now)}. `}
         <a href={toOpenForm(path, "offline")}>Change them for a longer file</a>
       </>
     );
   return (
     <>
-      {isBounded ? `With ${most} days (the most) ` : `With ${USUAL_EXPORT_DAYS} days `}
+      {isBounded ? `With ${counted(most, "day")} (the most) ` : `With ${USUAL_EXPORT_DAYS} days `}
       the file would be <b>valid until {toDay(untilOf(of, now, Math.min(most, USUAL_EXPORT_DAYS)))}</b>
       {`${isBounded ? ", because" : ";"} ${reasonOf(of, now)}. `}
       {isBounded && key.replacedBy === null && !isUnstarted(key) && (

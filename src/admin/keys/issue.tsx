@@ -26,13 +26,7 @@ import { Choice, FieldError, Select, TextField } from "../frame/console/componen
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
-import {
-  type FieldsOf,
-  parseForm,
-  refuseFields,
-  TEXT,
-  TEXT_OR_NOTHING,
-} from "../frame/console/form_fields.ts";
+import { parseForm, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { fieldsOf, MOST_ENTERED, type RefusedForm } from "../frame/console/refused_form.ts";
 import { RefusalNotice } from "../frame/console/remedies.tsx";
@@ -47,6 +41,7 @@ import {
   OfflineDaysField,
   PLACES_ENTRIES,
   PlacesFields,
+  proofForDays,
   proofForEnd,
   TERM_ENTRIES,
   TermFields,
@@ -81,7 +76,7 @@ const ENTRIES = {
 function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
   const { now } = visit;
   const parsed = parseForm(ENTRIES, visit);
-  const end = endOfForm(visit, isRefusal(parsed) ? {} : parsed.fields);
+  const end = endOfForm(visit);
   if (isRefusal(parsed) || isRefusal(end)) {
     const wrong = [parsed, end].flatMap((part) => (isRefusal(part) ? (part.fields ?? []) : []));
     return refuseFields(wrong, "No key was issued");
@@ -96,11 +91,16 @@ function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
   return { email, tier, name, organization, mode, externalId, monthlyLimit, ...terms, ...end, now };
 }
 
-/** Returns the end of the license: its last day, or a term, which has none. The form proposes a last day, so that is left out. */
-function endOfForm(
-  { form, now }: Visit,
-  { term_days: termDays, latest_start: latestStart }: Partial<FieldsOf<typeof TERM_ENTRIES>>,
-): ReturnType<typeof endOfNew> | Refusal {
+/**
+ * Returns the end of the license: its last day, or a term, which has none. The form proposes a last day, so that is left out
+ * with a term.
+ */
+function endOfForm(visit: Visit): ReturnType<typeof endOfNew> | Refusal {
+  const { form, now } = visit;
+  const term = parseForm(TERM_ENTRIES, visit);
+  // The refusal of the whole form has the same errors.
+  if (isRefusal(term)) return refuseFields([]);
+  const { term_days: termDays, latest_start: latestStart } = term.fields;
   const startsOnFirstUse = form.has("starts_on_first_use");
   const what = "issue key";
   if (startsOnFirstUse || termDays !== undefined || latestStart !== undefined)
@@ -128,7 +128,8 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
   const again = (refusal: Refusal) => formPage(visit, {}, { action: "issue", form, refusal });
   const request = parseIssueRequest(visit);
   if (isRefusal(request)) return again(request);
-  const proof = request.expiresAt && proofForEnd(request.expiresAt, now);
+  const usual = options.licenseSigner.offlineDays[request.tier];
+  const proof = proofForEnd(request.expiresAt, now) ?? proofForDays(request.maxOfflineDays, { usual });
   const unproven = proof && refuseOldProof(visit.session, now, proof);
   if (unproven) return again(unproven);
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });

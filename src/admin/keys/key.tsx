@@ -120,7 +120,7 @@ function KeyFacts({ of: key, texts, now }: KeyFactsProps) {
         ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
         ["Mode", key.mode],
         ["Machines", describePlaces(key)],
-        key.termDays !== null && ["Term", describeTerm(key)],
+        key.termDays !== null && ["Term", describeTerm(key, now)],
         key.updatesUntil && ["Updates until", <Day at={key.updatesUntil} now={now} />],
         hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],

@@ -4,7 +4,7 @@ import type { Child } from "hono/jsx";
 import { describeActor } from "../../audit/mod.ts";
 import { toDay } from "../../base/calendar.ts";
 import { type KeyExplanation, type Obstacle, sentenceOf } from "../../licensing/keys/mod.ts";
-import { describeTerm, isUnstarted } from "../../licensing/mod.ts";
+import { describeTerm, isWaiting } from "../../licensing/mod.ts";
 import { isOffered } from "../frame/console/action.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Ago, daysUntil, Foreign } from "../frame/console/components/values.tsx";
@@ -31,7 +31,7 @@ export function Why({ explanation, visit, done }: WhyProps & { readonly done: Ch
       <Notice kind={done === undefined ? "good" : "done"}>
         {done !== undefined && <p>{done}</p>}
         The key works: it is active, and the quota of its license is not used up.
-        {isUnstarted(explanation.key) &&
+        {isWaiting(explanation.key, visit.now) &&
           ` Its license waits for its first use: ${describeTerm(explanation.key)}.`}
         {runsOutOn && ` At this rate it runs out on ${runsOutOn}, ${daysUntil(runsOutOn, visit.now)}.`}
         {/* After a change, its reason would look like that of the change. */}

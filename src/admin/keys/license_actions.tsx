@@ -13,7 +13,7 @@ import {
   describePlaces,
   describeTerm,
   describeUpdates,
-  isUnstarted,
+  isWaiting,
   monthlyLimitOf,
   oneYearAfter,
   renewedByYear,
@@ -70,7 +70,7 @@ export const renew: KeyAction = action({
             <p>
               Now the license ends: <Day at={at} now={now} />
             </p>
-            {isUnstarted(key) && (
+            {isWaiting(key, now) && (
               <p>{`It waits for its first use: ${describeTerm(key)}. Another end takes the place of this term.`}</p>
             )}
             <ExpiryFields

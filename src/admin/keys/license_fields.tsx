@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { DAY, END, isForEver, NEVER_EXPIRES, PAST_EXPIRY, TIMESTAMP, toDay } from "../../base/calendar.ts";
 import type { Refusal } from "../../base/refusal.ts";
-import { renderCount } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField, wordField } from "../../base/rule.ts";
 import {
   type Allowances,
@@ -118,6 +118,18 @@ export function proofForEnd(expiresAt: Date, now: Date): string | undefined {
   return isForEver(expiresAt, now) ? "let a license last for more than ten years" : undefined;
 }
 
+/**
+ * Says what only a fresh proof of who the operator is allows, if clients are to get signed licenses for more days than before
+ * and than the `usual` ones of the tier: no revocation ends these licenses. Otherwise undefined.
+ */
+export function proofForDays(
+  days: number | null | undefined,
+  { usual, before = null }: { readonly usual: number; readonly before?: number | null },
+): string | undefined {
+  if (days === null || days === undefined || days <= Math.max(usual, before ?? 0)) return undefined;
+  return `let clients have signed licenses for more than the ${counted(usual, "offline day")} of the tier`;
+}
+
 /** A monthly limit; empty for the tier's own. */
 export function LimitField({ field, proposed, label }: FieldProps & { readonly label: string }) {
   return (
@@ -161,7 +173,7 @@ export function PlacesFields({ field, of }: Pick<FieldProps, "field"> & { readon
         {...field("self_releases", String(of?.selfReleases ?? ""))}
         label="Releases by clients (optional)"
         inputmode="numeric"
-        hint="How many machines clients may release by their ids in 30 days; empty: three, or for seats ten for each place in a day."
+        hint="How many machines clients may release by their ids in 30 days; empty: 3, or for floating seats ten times the places in a day."
       />
       <Select
         {...field("shows_machines", shown === true ? "yes" : shown === false ? "no" : "")}
@@ -183,7 +195,7 @@ export function OfflineDaysField({ field, of }: Pick<FieldProps, "field"> & { re
       {...field("max_offline_days", String(of?.maxOfflineDays ?? ""))}
       label="Offline days (optional)"
       inputmode="numeric"
-      hint="For how many days clients get signed licenses, which work without a network; 0: none; empty: as the tier says."
+      hint="For how many days clients get signed licenses, which work without a network; 0: none; empty: as the tier says. More than the tier has need a login of the last five minutes."
     />
   );
 }

@@ -77,11 +77,15 @@ const MANY_PAGE: DetailPage<Selection> = {
   addressOf: () => "/machines/many",
   actions: [releaseAll],
   find: findSelection,
-  show: ({ machines, conditions }, { now }) => ({
+  show: ({ machines, uuids, conditions }, { now }) => ({
     title: counted(machines.length, "active machine"),
     above: (
       <p>
-        Selected: <Foreign text={describeAll(conditions, MACHINES)} />.
+        Selected:{" "}
+        <Foreign
+          text={`${uuids.length === 0 ? "" : `${counted(uuids.length, "machine")} of `}${describeAll(conditions, MACHINES)}`}
+        />
+        .
       </p>
     ),
     below: (

@@ -17,7 +17,7 @@ import {
   describeTerm,
   ERASED,
   isErased,
-  isUnstarted,
+  isWaiting,
   leastLimitOf,
   monthlyLimitOf,
   refuseUnknownKey,
@@ -40,14 +40,18 @@ export const why = databaseCommand({
     );
     const limits = limitsOfKey(config.limits, leastLimitOf(explanation.key));
     if (json) print.document(renderExplanation(explanation, limits));
-    else printPage(invocation, print, { explanation, limits });
+    else printPage(invocation, print, { explanation, limits, now });
   },
 });
 
 function printPage(
   { out }: Invocation,
   print: Printer,
-  { explanation, limits }: { readonly explanation: KeyExplanation; readonly limits: Limits },
+  {
+    explanation,
+    limits,
+    now,
+  }: { readonly explanation: KeyExplanation; readonly limits: Limits; readonly now: Date },
 ): void {
   const { key, since, change, refusals } = explanation;
   const fields: Record<string, string> = {
@@ -57,7 +61,7 @@ function printPage(
     state: since === null ? key.state : `${key.state} since ${toTimestamp(since)}`,
     by: change === null ? "" : `${change.actor} (${change.action})`,
     reason: change?.reason ?? "",
-    term: key.termDays === null ? "" : describeTerm(key),
+    term: key.termDays === null ? "" : describeTerm(key, now),
     expires: key.expiresAt >= NEVER_EXPIRES ? "never" : toTimestamp(key.expiresAt),
     quota: renderQuota(explanation),
     machines: key.maxMachines === null ? "" : describePlaces(key),
@@ -85,7 +89,7 @@ function printPage(
   }
   const advice =
     key.obstacles.length === 0
-      ? [{ sentence: isUnstarted(key) ? `${WORKS} ${WAITS}` : WORKS }, ...adviceOn(explanation)]
+      ? [{ sentence: isWaiting(key, now) ? `${WORKS} ${WAITS}` : WORKS }, ...adviceOn(explanation)]
       : key.obstacles.map((obstacle) => ADVICE[obstacle](key));
   for (const { sentence, command } of advice) {
     out(`\n${wrapText(sentence, WIDTH).join("\n")}\n`);

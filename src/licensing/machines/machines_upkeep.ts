@@ -4,13 +4,32 @@ import { deleteInBatches, type TaskContext, type UpkeepTask } from "../../databa
 const ENDED_KEPT_DAYS = 90;
 const MOST_A_RUN = 10_000;
 
-/** Runs seldom: machines that hold no place have no effect. */
+/** Runs seldom: machines that hold no place and old releases have no effect. */
 export const machinesUpkeep: UpkeepTask = {
   name: "machines",
   everyMs: 3_600_000,
   failed: "Could not delete machines whose places ended long ago: it is tried again",
-  run: deleteEndedMachines,
+  async run(context) {
+    await deleteEndedMachines(context);
+    await deleteOldReleases(context);
+  },
 };
+
+/** The longest time in which releases by id are counted; see `self_release_bound` in `0045_first_use.sql`. */
+const RELEASES_COUNTED_DAYS = 30;
+
+/** Deletes the releases by id that no bound counts any more, by the clock of the database. */
+export async function deleteOldReleases(
+  context: Pick<TaskContext, "database" | "isStopping">,
+): Promise<void> {
+  await deleteInBatches(context, {
+    table: "self_releases",
+    primaryKey: ["license_id", "released_at", "machine_id"],
+    mostRows: MOST_A_RUN,
+    isOld: (sql) =>
+      sql`released_at < clock_timestamp() - ${RELEASES_COUNTED_DAYS}::integer * interval '24 hours'`,
+  });
+}
 
 /** Deletes machines whose places ended more than {@linkcode ENDED_KEPT_DAYS} days ago, by the clock of the database. */
 export async function deleteEndedMachines(

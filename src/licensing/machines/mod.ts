@@ -42,7 +42,13 @@ export {
   type MachineState,
   STATE_MEANINGS,
 } from "./machine_state.ts";
-export { deleteEndedMachines, machinesUpkeep, noteEnds, noteEndsUpkeep } from "./machines_upkeep.ts";
+export {
+  deleteEndedMachines,
+  deleteOldReleases,
+  machinesUpkeep,
+  noteEnds,
+  noteEndsUpkeep,
+} from "./machines_upkeep.ts";
 export { releaseById } from "./release_by_id.ts";
 export {
   findReleasable,

@@ -6,6 +6,7 @@ import type { KeyObject } from "node:crypto";
 import { monthOf, NEVER_EXPIRES, toTimestamp } from "../../base/calendar.ts";
 import { newUuid, toId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { counted } from "../../base/render_count.ts";
 import { printableAscii, wholeNumber } from "../../base/rule.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import type { Database, Sql } from "../../database/mod.ts";
@@ -225,7 +226,7 @@ function refuseExport(
     const why =
       row.mostDays === 0
         ? "the license is not signed for use without a network"
-        : `the license is signed for at most ${row.mostDays} days`;
+        : `the license is signed for at most ${counted(row.mostDays, "day")}`;
     return refuse("CONFLICT", `Cannot ${what}: ${why}; its offline days can be changed`);
   }
   if (row.maxMachines === null) return undefined;

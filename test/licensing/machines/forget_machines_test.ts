@@ -1,9 +1,11 @@
 /** Machines that are forgotten: long after their places ended, if there are too many, or by an erasure. */
 import { describe, expect, test } from "bun:test";
+import type { TaskContext } from "../../../src/database/upkeep/mod.ts";
 import {
   activateMachine,
   createMachineNames,
   deleteEndedMachines,
+  machinesUpkeep,
   releaseMachine,
 } from "../../../src/licensing/machines/mod.ts";
 import { eraseAccount } from "../../../src/licensing/mod.ts";
@@ -41,6 +43,22 @@ async function listMachines({ licenseUuid }: TestLicense) {
        order by ended_at`,
   );
 }
+
+test("The upkeep deletes the releases by id that no bound counts any more", async () => {
+  const { licenseUuid } = await licenseWith(database, { maxMachines: 1 });
+  await database.query(
+    (sql) => sql`
+      insert into self_releases (license_id, released_at, machine_id)
+      select ${licenseUuid}::uuid, clock_timestamp() - days * interval '24 hours', gen_random_uuid()
+        from unnest(array[0, 29, 31, 90]) as days`,
+  );
+  await machinesUpkeep.run({ database, isStopping } as TaskContext);
+  const [left] = await database.query<{ releases: number }>(
+    (sql) =>
+      sql`select count(*)::integer as releases from self_releases where license_id = ${licenseUuid}::uuid`,
+  );
+  expect(left?.releases).toBe(2);
+});
 
 describe("deleteEndedMachines()", () => {
   test("deletes machines that ended more than 90 days ago, also those whose end nobody has seen", async () => {
