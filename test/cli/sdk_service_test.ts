@@ -59,6 +59,16 @@ describe.each(LANGUAGES)("a client of the page `sdk`: $name", (language) => {
     });
   });
 
+  test("asks every hour on a node-locked machine that checks in within 90 days, and works for seven days without an answer", async () => {
+    const { client } = await installWith({ maxMachines: 1, seatMinutes: 129_600 });
+    const checking = client(language);
+    expect((await checking.run("activate")).lines).toEqual([
+      "activate: 200; may work until TIME; heartbeat in 3600 s",
+    ]);
+    const state = checking.readState();
+    expect(state.until - state.seen).toBeWithin(604_800 - 60, 604_800 + 1);
+  });
+
   test("works with a node-locked machine, without a limit, and stops with a revoked key", async () => {
     const locked = await installWith({ maxMachines: 1 });
     const hourly = ["activate: 200; may work until TIME; heartbeat in 3600 s"];

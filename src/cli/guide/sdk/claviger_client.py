@@ -12,8 +12,8 @@ import calendar, contextlib, dataclasses, email.utils, hashlib, http.client, jso
 import secrets, sys, threading, time, urllib.error, urllib.request
 from typing import NamedTuple
 
-OFFLINE_SECONDS = 7 * 86_400  # how long a place that does not end by itself may be used without an answer
-CHECK_SECONDS = 3_600  # between two heartbeats of such a place
+OFFLINE_SECONDS = 7 * 86_400  # the longest time for which a place may be used without an answer
+CHECK_SECONDS = 3_600  # the longest time between two heartbeats
 FULL_SECONDS = 30  # the wait for a place if the answer names none
 CLOCK_TOLERANCE = 300
 TIMEOUT_SECONDS = 10  # the service answers within 5
@@ -51,11 +51,10 @@ def decide(state: State, request: str, answer: Answer | None, sent_at: int, now:
     if request == "release" and status in (200, 404):
         return lost, "done", 0
     if status == 200:
-        term = seconds_left(answer, sent_at)
-        until = sent_at + (OFFLINE_SECONDS if term is None else term)
+        until = sent_at + seconds_left(answer, sent_at)
         held = dataclasses.replace(lost, machine_id=answer.body["machine_id"], until=until, seen=now)
         # A third of the time, so that two heartbeats may fail. The service takes 10 a minute.
-        return held, "heartbeat", CHECK_SECONDS if term is None else max(6, (until - now) // 3)
+        return held, "heartbeat", max(6, min((until - now) // 3, CHECK_SECONDS))
     if status == 404 and request == "heartbeat":
         return lost, "activate", 0
     if status == 409 and request != "release":
@@ -89,10 +88,16 @@ def to_line(text: object) -> str:
     """One line of at most 300 printable characters, for the log."""
     return re.sub("[^ -~]", "", str(text))[:300]
 
-def seconds_left(answer: Answer, sent_at: int) -> int | None:
-    """The time until the seat ends, by the clock of the service; None if it does not end by itself."""
+def seconds_left(answer: Answer, sent_at: int) -> int:
+    """
+    The time for which the program may work: until its place ends, by the clock of the service, and at most
+    OFFLINE_SECONDS, because a place of many days can be released before its end.
+    """
     ends, date = answer.body["expires_at"], email.utils.parsedate(answer.headers.get("date"))
-    return None if ends is None else max(0, parse(ends) - (calendar.timegm(date) if date else sent_at))
+    if ends is None:
+        return OFFLINE_SECONDS
+    left = parse(ends) - (calendar.timegm(date) if date else sent_at)
+    return max(0, min(left, OFFLINE_SECONDS))
 
 def parse(text: object) -> int:
     try:

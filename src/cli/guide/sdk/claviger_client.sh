@@ -7,8 +7,8 @@
 # As a command: claviger_client.sh activate | run | status | release
 # Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT and LICENSE_NAME.
 
-offline_seconds=604800 # how long a place that does not end by itself may be used without an answer: 7 days
-check_seconds=3600     # between two heartbeats of such a place
+offline_seconds=604800 # the longest time for which a place may be used without an answer: 7 days
+check_seconds=3600     # the longest time between two heartbeats
 full_seconds=30        # the wait for a place if the answer names none
 clock_tolerance=300
 timeout_seconds=10 # the service answers within 5
@@ -44,17 +44,18 @@ decide() { # decide REQUEST SENT_AT NOW: reads the answer; sets the state, next 
     *:200)
       ends=$(text expires_at)
       seen=$3 failures=0 next=heartbeat machine_id=$(text machine_id)
-      if [ -z "$ends" ]; then
-        until=$(($2 + offline_seconds)) wait=$check_seconds
-      else
+      left=$offline_seconds
+      if [ -n "$ends" ]; then
         at=$(parse_date "$(header date)")
         [ "$at" -gt 0 ] || at=$2
-        left=$(($(parse_time "$ends") - at))
+        # Until the place ends, by the clock of the service, but no longer than offline_seconds, because a place of many
+        # days can be released before its end.
+        left=$(minimum $(($(parse_time "$ends") - at)) "$offline_seconds")
         [ "$left" -gt 0 ] || left=0
-        # A third of the time, so that two heartbeats may fail. The service takes 10 a minute.
-        until=$(($2 + left)) wait=$((($2 + left - $3) / 3))
-        [ "$wait" -gt 6 ] || wait=6
       fi
+      # A third of the time, so that two heartbeats may fail. The service takes 10 a minute.
+      until=$(($2 + left)) wait=$(minimum $((($2 + left - $3) / 3)) "$check_seconds")
+      [ "$wait" -gt 6 ] || wait=6
       ;;
     heartbeat:404) lose activate 0 ;;
     activate:409 | heartbeat:409) lose activate "${again:-$full_seconds}" ;;

@@ -11,8 +11,8 @@ import { existsSync, readFileSync, realpathSync, renameSync, writeFileSync } fro
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-const OFFLINE_SECONDS = 7 * 86_400; // how long a place that does not end by itself may be used without an answer
-const CHECK_SECONDS = 3_600; // between two heartbeats of such a place
+const OFFLINE_SECONDS = 7 * 86_400; // the longest time for which a place may be used without an answer
+const CHECK_SECONDS = 3_600; // the longest time between two heartbeats
 const FULL_SECONDS = 30; // the wait for a place if the answer names none
 const CLOCK_TOLERANCE_SECONDS = 300;
 const TIMEOUT_MS = 10_000; // the service answers within 5 s
@@ -56,17 +56,11 @@ export function decide(
   const status = answer !== null && isGenuine(request, answer) ? answer.status : 0;
   if (request === "release" && (status === 200 || status === 404)) return [lost, "done", 0];
   if (answer !== null && status === 200) {
-    const { expires_at, machine_id } = answer.body as {
-      expires_at: string | null;
-      machine_id: string | null;
-    };
-    const held = { ...lost, machine_id, until: sentAt + OFFLINE_SECONDS, seen: now };
-    if (expires_at === null) return [held, "heartbeat", CHECK_SECONDS];
-    // The time until the seat ends counts by the clock of the service.
-    const left = Math.max(0, parseTime(expires_at) - (parseTime(answer.headers.date) || sentAt));
-    const until = sentAt + left;
+    const { machine_id } = answer.body as { machine_id: string | null };
+    const until = sentAt + secondsLeft(answer, sentAt);
     // A third of the time, so that two heartbeats may fail. The service takes 10 a minute.
-    return [{ ...held, until }, "heartbeat", Math.max(6, Math.floor((until - now) / 3))];
+    const waitSeconds = Math.max(6, Math.min(Math.floor((until - now) / 3), CHECK_SECONDS));
+    return [{ ...lost, machine_id, until, seen: now }, "heartbeat", waitSeconds];
   }
   if (status === 404 && request === "heartbeat") return [lost, "activate", 0];
   if (status === 409 && request !== "release") return [lost, "activate", retryAfter(answer) || FULL_SECONDS];
@@ -84,6 +78,16 @@ function isGenuine(request: Request, answer: Answer): boolean {
   if (status !== 200) return status >= 400 && codeOf(answer) !== "";
   if (request === "release") return body.released === true;
   return body.machine_id !== undefined && (body.expires_at === null || parseTime(body.expires_at) > 0);
+}
+
+/**
+ * The time for which the program may work: until its place ends, by the clock of the service, and at most
+ * OFFLINE_SECONDS, because a place of many days can be released before its end.
+ */
+function secondsLeft({ headers, body: { expires_at } }: Answer, sentAt: number): number {
+  if (expires_at === null) return OFFLINE_SECONDS;
+  const left = parseTime(expires_at) - (parseTime(headers.date) || sentAt);
+  return Math.max(0, Math.min(left, OFFLINE_SECONDS));
 }
 
 const codeOf = ({ body: { code } }: Answer) =>
