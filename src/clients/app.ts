@@ -5,7 +5,7 @@
  *     the window → rate limit → key known and active → not expired → other fields → quota
  *
  * The last checks of a signed license are that it is allowed, and for so many days, and that its machine is active.
- * After all checks, and before the answer, the term of a license starts that is used for the first time.
+ * After all checks, and before the answer, the first use of a license starts its term.
  *
  * Hono checks path and method by the routes below. The next three checks are in `read_body.ts`, the checks from "key
  * present" to "not expired" in `authenticate.ts` and what it calls, the others in the handler. `serve.ts` calls them

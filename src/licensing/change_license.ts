@@ -77,11 +77,12 @@ type StoredValues = Omit<LicenseValues, "expiresAt" | Ends> & {
 type Ends = "updatesUntil" | "latestStart" | "startedAt";
 
 /**
- * Changes tier, monthly limit, allowances, expiry, end of updates, features, values and external id of a license, for all its keys: one change with one row in the audit log. Every process applies the change within a second.
- * Refuses an expiry in the past, more features or values than a license can have, an end that is earlier than the present
- * one unless `shorten` is true, values that changed since they were `seen`, an external id that another license has, seat
- * minutes without a machine limit, and a revoked key. If all keys of a license are revoked or its account is erased, only its external id can change. The restriction must allow the old and
- * the new tier, and all keys.
+ * Changes tier, monthly limit, allowances, expiry, end of updates, features, values and external id of a license, for all
+ * its keys: one change with one row in the audit log. Every process applies the change within a second. Refuses an expiry
+ * in the past, more features or values than a license can have, an end that is earlier than the present one unless
+ * `shorten` is true, values that changed since they were `seen`, an external id that another license has, seat minutes
+ * without a machine limit, and a revoked key. If all keys of a license are revoked or its account is erased, only its
+ * external id can change. The restriction must allow the old and the new tier, and all keys.
  */
 export async function changeLicense(
   changes: LicenseChanges,

@@ -179,7 +179,7 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
   return effects.filter(({ from, to }) => from !== to);
 }
 
-/** Tells whether a license gets fewer of something than before. How many the usual number is, which is null, is not known here. */
+/** Tells whether a license gets fewer of something than before. Null is the usual number, which is not known here. */
 function isFewerThan(is: number | null, was: number | null): boolean {
   return is === 0 ? was !== 0 : is !== null && was !== null && is < was;
 }

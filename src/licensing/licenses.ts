@@ -51,8 +51,8 @@ export function renewedByYear(expiresAt: Date, now: Date): Date {
 }
 
 /**
- * Returns the expiry of a license that is renewed by a number of days: so many days after the present expiry, or from now if
- * it has expired. A license that never expires stays so.
+ * Returns the expiry of a license that is renewed by a number of days: so many days after the present expiry, or from now
+ * if it has expired. A license that never expires stays so.
  */
 export function renewedByDays(
   expiresAt: Date,
@@ -146,9 +146,9 @@ export function licenseCtes(
 }
 
 /**
- * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
- * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, the allowances,
- * `expires_at`, `term_days`, `latest_start`, `updates_until`, `own_features`, `own_entitlements` and `external_id`. A known e-mail keeps its account
+ * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id` and
+ * `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, the allowances, `expires_at`, `term_days`,
+ * `latest_start`, `updates_until`, `own_features`, `own_entitlements` and `external_id`. A known e-mail keeps its account
  * unchanged. For a new e-mail, the first of its lines gives name and organization. A line whose account is being erased has
  * no license.
  */
@@ -178,8 +178,8 @@ export function withTerms(sql: Sql, row: Fragment): Fragment {
 }
 
 /**
- * Returns SQL that adds to a `jsonb` of the audit log what a change gave another text: the external id, and values. It leaves
- * out the texts: a person can be erased from the license, but not from the log, which only grows.
+ * Returns SQL that adds to a `jsonb` of the audit log what a change gave another text: the external id, and values. It
+ * leaves out the texts: a person can be erased from the license, but not from the log, which only grows.
  */
 export function noteTexts(sql: Sql, before: Fragment, after: Fragment): Fragment {
   return sql`

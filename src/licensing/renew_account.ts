@@ -42,10 +42,11 @@ export async function findRenewable(
 }
 
 /**
- * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each
- * license. A license that has expired gets a year from now. Licenses that never expire, those that wait for their first use, and licenses whose keys are all
- * revoked, stay as they are. A license that got a later expiry in the last 24 hours stays as it is, too: a client
- * repeats a request if the answer was lost, and this must not add a second year. Returns the changed licenses, oldest first.
+ * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each license.
+ * A license that has expired gets a year from now. Licenses that never expire, those that wait for their first use, and
+ * licenses whose keys are all revoked, stay as they are. A license that got a later expiry in the last 24 hours stays as it
+ * is, too: a client repeats a request if the answer was lost, and this must not add a second year. Returns the changed
+ * licenses, oldest first.
  *
  * With a `version` it changes nothing if a license has another expiry since then: two operators with the same page
  * renew once.
@@ -103,8 +104,8 @@ export function renderRenewal(accountUuid: string, renewed: readonly RenewedLice
 }
 
 /**
- * Selects the licenses that expire, do not wait for their first use, have a key and were not renewed lately, with the newest key: its history then has
- * the change.
+ * Selects the licenses that expire, do not wait for their first use, have a key and were not renewed lately, with the
+ * newest key: its history then has the change.
  */
 function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
   return sql`

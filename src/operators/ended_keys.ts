@@ -1,7 +1,7 @@
 /**
- * How many keys an operator ends in the console, and how many places of machines, counted together. Whoever steals a session
- * can end a few with it, but not those of all customers. The times are in the row of the operator, which each statement locks: so they count for all sessions and all
- * processes together, however many requests race.
+ * How many keys an operator ends in the console, and how many places of machines, counted together. Whoever steals a
+ * session can end a few with it, but not those of all customers. The times are in the row of the operator, which each
+ * statement locks: so they count for all sessions and all processes together, however many requests race.
  */
 
 import type { Refusal } from "../base/refusal.ts";
@@ -18,8 +18,8 @@ interface Ending {
 }
 
 /**
- * Notes that the operator of a session ends so many keys or places of machines now. Refuses it, and notes nothing, if they are more than
- * {@linkcode MOST_ENDED} with those of the last hour, and the proof of the session is old.
+ * Notes that the operator of a session ends so many keys or places of machines now. Refuses it, and notes nothing, if they
+ * are more than {@linkcode MOST_ENDED} with those of the last hour, and the proof of the session is old.
  */
 export async function noteEndings(
   database: Database,

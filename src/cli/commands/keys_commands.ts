@@ -98,7 +98,7 @@ const issue = databaseCommand({
       { as: "n" },
     ),
     selfReleases: option(
-      "how many machines clients may release by their ids in 30 days; by default three, or for seats ten for each place in a day",
+      "how many machines clients may release by their ids in 30 days; by default 3, or for floating seats ten times the places in a day",
       SELF_RELEASES,
       { as: "n" },
     ),

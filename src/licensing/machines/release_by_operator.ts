@@ -14,9 +14,9 @@ export interface ReleasedMachine extends Pick<MachineSummary, "id" | "state" | "
 }
 
 /**
- * Releases a machine for an operator. Its place is free at once, or when the last license that was signed for it has
- * ended: only {@linkcode freeByOperator} frees such a place earlier; until then the machine is `offline`. Nothing changes for a machine that is
- * offline already. Refuses an unknown machine, and a machine that holds no place.
+ * Releases a machine for an operator. Its place is free at once, or when the last license that was signed for it has ended:
+ * only {@linkcode freeByOperator} frees such a place earlier; until then the machine is `offline`. Nothing changes for a
+ * machine that is offline already. Refuses an unknown machine, and a machine that holds no place.
  */
 export async function releaseByOperator(
   database: Database,
