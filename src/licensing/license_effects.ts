@@ -137,18 +137,7 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
           ? "shorter seats"
           : undefined,
     },
-    {
-      what: "releases by clients",
-      from: describeSelfReleases(before),
-      to: describeSelfReleases(after),
-      loss: isFewerThan(after.selfReleases, before.selfReleases) ? "fewer releases by clients" : undefined,
-    },
-    {
-      what: "names of machines for clients",
-      from: describeShowsMachines(before),
-      to: describeShowsMachines(after),
-      loss: showsNames(before) && !showsNames(after) ? "no names of machines" : undefined,
-    },
+    ...ofClients(before, after),
     {
       what: "offline days",
       from: describeOfflineDays(before),
@@ -177,6 +166,27 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Returns what differs of what clients may do with machines: also the usual, where seats decide it and machines are counted. */
+function ofClients(before: Allowances, after: Allowances): Effect[] {
+  const areCounted = before.maxMachines !== null && after.maxMachines !== null;
+  const effects: Effect[] = [];
+  if (areCounted || before.selfReleases !== after.selfReleases)
+    effects.push({
+      what: "releases by clients",
+      from: describeSelfReleases(before),
+      to: describeSelfReleases(after),
+      loss: isFewerThan(after.selfReleases, before.selfReleases) ? "fewer releases by clients" : undefined,
+    });
+  if (areCounted || before.showsMachines !== after.showsMachines)
+    effects.push({
+      what: "names of machines for clients",
+      from: describeShowsMachines(before),
+      to: describeShowsMachines(after),
+      loss: showsNames(before) && !showsNames(after) ? "no names of machines" : undefined,
+    });
+  return effects;
 }
 
 /** Tells whether a license gets fewer of something than before. Null is the usual number, which is not known here. */

@@ -102,6 +102,7 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run("licenses verify customer.license");
     await run("licenses outstanding");
     await run(`keys machines ${id} --max-machines 5`);
+    await run(`keys offline ${id} 14`);
     await run(`keys external-id ${id} order-7`);
     const { license_id: license } = await run(`keys show ${id}`);
     await run(`licenses show ${license}`);

@@ -33,6 +33,7 @@ const OWN_PAGES = [
   "POST /keys/many/tier",
   "POST /keys/many/limit",
   "POST /keys/many/machines",
+  "POST /keys/many/offline",
   "POST /keys/many/updates",
   "POST /keys/many/features",
   "POST /keys/many/values",

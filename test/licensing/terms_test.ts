@@ -219,7 +219,10 @@ describe("effectsOf() of what a license allows its clients", () => {
     return losses;
   };
 
-  test("says what other seat minutes mean for them", async () => {
+  test("says what other seat minutes mean for them, unless machines were not counted", async () => {
+    const uncounted = await issue(server.database);
+    const seats = orThrow(await change(uncounted, { maxMachines: 5, seatMinutes: 15 }));
+    expect(effectsOf(seats.before, seats.after).map(({ what }) => what)).toEqual(["machines"]);
     const losses = await lossesOf([{ seatMinutes: 1_440 }, { seatMinutes: 1_441 }]);
     expect(losses).toEqual([
       "5 node-locked machines → 5 floating seats of 1,440 minutes: undefined",

@@ -155,7 +155,9 @@ export async function fill(database: Database): Promise<void> {
   );
   await database.query(
     (sql) => sql`
-      update licenses set own_features = '{"custom_models": {"granted": true}}', own_entitlements = '{"channels": 64}'
+      update licenses set own_features = '{"custom_models": {"granted": true}}', own_entitlements = '{"channels": 64}',
+                          term_days = 30, latest_start = '2027-06-30', max_offline_days = 14, self_releases = 2,
+                          shows_machines = false
        where id = ${keys[0]?.licenseUuid ?? ""}::uuid`,
   );
   await database.query(
@@ -184,6 +186,11 @@ export async function fill(database: Database): Promise<void> {
       insert into machines (id, license_id, fingerprint, name, activated_at, last_seen_at, active_until)
       select gen_random_uuid(), license_id, sha256(hash), 'é\\n', ${NOW}::timestamptz, ${NOW}::timestamptz, 'infinity'
         from keys`,
+  );
+  await database.query(
+    (sql) => sql`
+      insert into self_releases (license_id, released_at, machine_id)
+      select license_id, ${NOW}::timestamptz, id from machines limit 1`,
   );
   const answer = { endpoint: "validate", code: "INVALID_KEY", reason: "revoked" };
   await addActivity(database, [{ hourMs: NOW.getTime(), ...answer, count: 7 }]);
