@@ -47,15 +47,25 @@ export function validate({ authenticator, clock }: HandlerDeps): Handler {
       ? OBSTACLE_REFUSALS.quota_used_up
       : { status: 200, body: renderValidate(record, month) };
   };
+  return answersWith(authenticator, "validate", answer);
+}
+
+type FoundRecord = KeyRecord | Refusal;
+type Answer = (record: FoundRecord) => Outcome;
+
+/** Returns the handler that answers with the record of the key, whose term has begun. */
+function answersWith(
+  authenticator: Authenticator,
+  endpoint: "validate" | "refresh",
+  answer: Answer,
+): Handler {
   return (exchange, body) => {
-    const found = authenticator.authenticate(exchange, "validate", body);
+    const found = authenticator.authenticate(exchange, endpoint, body);
     return isFinal(exchange, found)
       ? answer(found)
       : startAndAnswer(authenticator, exchange, { found, answer });
   };
 }
-
-type FoundRecord = KeyRecord | Refusal;
 
 /** Tells whether the record is known, and the term of its license has begun. */
 function isFinal({ record }: Exchange, found: Eventually<FoundRecord>): found is FoundRecord {
@@ -66,10 +76,7 @@ function isFinal({ record }: Exchange, found: Eventually<FoundRecord>): found is
 async function startAndAnswer(
   authenticator: Authenticator,
   exchange: Exchange,
-  {
-    found,
-    answer,
-  }: { readonly found: Eventually<FoundRecord>; readonly answer: (record: FoundRecord) => Outcome },
+  { found, answer }: { readonly found: Eventually<FoundRecord>; readonly answer: Answer },
 ): Promise<Outcome> {
   const record = await found;
   const outcome = answer(record);
@@ -97,12 +104,7 @@ export function refresh({ authenticator, clock }: HandlerDeps): Handler {
     if (isRefusal(record)) return record;
     return { status: 200, body: renderRefresh(record, monthOf(clock.nowMs())) };
   };
-  return (exchange, body) => {
-    const found = authenticator.authenticate(exchange, "refresh", body);
-    return isFinal(exchange, found)
-      ? answer(found)
-      : startAndAnswer(authenticator, exchange, { found, answer });
-  };
+  return answersWith(authenticator, "refresh", answer);
 }
 
 /** What revoke does. */

@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { fieldsOf, renderFields } from "../base/answer_fields.ts";
 import { renderCount } from "../base/render_count.ts";
-import { booleanField, numberField, oneOf, wholeNumber } from "../base/rule.ts";
+import { booleanField, numberField, oneOf, type Rule, wholeNumber } from "../base/rule.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { hasSeats, MAX_MACHINES, type Places, SEAT_MINUTES } from "./places.ts";
 
@@ -25,8 +25,15 @@ export type RequestedAllowances = { readonly [Name in keyof Allowances]?: Allowa
 export const SELF_RELEASES = wholeNumber(0, 1_000_000);
 /** The rule for the days without a network. */
 export const MAX_OFFLINE_DAYS = wholeNumber(0, 3_650);
+const YES_NO = oneOf(["yes", "no"]);
 /** The rule for a value that is true or false, as commands and forms have it. */
-export const YES_OR_NO = oneOf(["yes", "no"]);
+export const YES_OR_NO: Rule<boolean> = {
+  ...YES_NO,
+  parse(text) {
+    const word = YES_NO.parse(text);
+    return word && word === "yes";
+  },
+};
 
 const COLUMNS = {
   maxMachines: ["max_machines", "integer"],
@@ -118,7 +125,7 @@ export function changedAllowances(before: Allowances, change: RequestedAllowance
 }
 
 /** Returns what a change gives, with the seat minutes that a missing machine limit removes. */
-export function allowancesGiven(change: RequestedAllowances): RequestedAllowances {
+function allowancesGiven(change: RequestedAllowances): RequestedAllowances {
   const { maxMachines, seatMinutes, selfReleases, showsMachines, maxOfflineDays } = change;
   const minutes = maxMachines === null && seatMinutes === undefined ? null : seatMinutes;
   return { maxMachines, seatMinutes: minutes, selfReleases, showsMachines, maxOfflineDays };
@@ -150,7 +157,7 @@ const list = (sql: Sql, render: (column: string, name: Name, type: string) => st
   sql`${sql.unsafe(ENTRIES.map(([name, [column, type]]) => render(column, name, type)).join(", "))}`;
 
 /** Returns the columns of a row, `l.` or `new_` being what stands before each name. */
-export function allowanceColumns(sql: Sql, before: "" | "l." | "new_" | "line." = ""): Fragment {
+export function allowanceColumns(sql: Sql, before: "" | "l." | "new_" = ""): Fragment {
   return list(sql, (column) => `${before}${column}`);
 }
 

@@ -20,7 +20,6 @@ export {
   ALLOWANCE_FIELDS,
   ALLOWANCES,
   type Allowances,
-  allowancesGiven,
   allowancesOf,
   allowancesOfBody,
   allowanceTypes,
@@ -30,7 +29,6 @@ export {
   MAX_OFFLINE_DAYS,
   PRIVILEGE_FIELDS,
   parseAllowances,
-  type RequestedAllowances,
   renderAllowances,
   SELF_RELEASES,
   selectAllowances,
@@ -159,15 +157,15 @@ export {
 } from "./search_accounts.ts";
 export { isUnstartedSql, lockUnstarted, startCtes, startTerm } from "./start_term.ts";
 export {
-  changedTerm,
   describeTerm,
   endIfStarted,
   endOfNew,
   findWrongEnd,
   isUnstarted,
   isWaiting,
+  type NewEnd,
   planEnd,
-  type RequestedEnd,
+  requestedEndOf,
   selectTerm,
   TERM_DAYS,
   TERM_FIELDS,

@@ -68,9 +68,10 @@ export function isWaiting(term: Term, now: Date): boolean {
   return isUnstarted(term) && term.latestStart !== null && term.latestStart > now;
 }
 
-/** Returns when a license would end whose term began now; undefined if it waits for no first use. */
-export function endIfStarted({ termDays, latestStart, startedAt }: Term, now: Date): Date | undefined {
-  if (termDays === null || latestStart === null || startedAt !== null) return undefined;
+/** Returns when a license would end whose term began now; undefined if it has no term, or that has begun with a use. */
+export function endIfStarted(term: Term, now: Date): Date | undefined {
+  const { termDays, latestStart } = term;
+  if (termDays === null || latestStart === null || !isUnstarted(term)) return undefined;
   const start = new Date(Math.min(now.getTime() - (now.getTime() % 1_000), latestStart.getTime()));
   return endOf(start, termDays);
 }
@@ -95,11 +96,32 @@ export function changedTerm(of: Term & { readonly expiresAt: Date }, expiresAt: 
 }
 
 /** The fields of a request that decide the end of a new license. */
-export interface RequestedEnd {
+interface RequestedEnd {
   readonly expiresAt?: Date | undefined;
   readonly startsOnFirstUse?: boolean | undefined;
   readonly termDays?: number | undefined;
   readonly latestStart?: Date | undefined;
+}
+
+/** Returns these fields from the body of a request or a line of an import, which have null for what is not given. */
+export function requestedEndOf(body: {
+  readonly expires_at?: Date | null | undefined;
+  readonly starts_on_first_use?: boolean | null | undefined;
+  readonly term_days?: number | null | undefined;
+  readonly latest_start?: Date | null | undefined;
+}): RequestedEnd {
+  return {
+    expiresAt: body.expires_at ?? undefined,
+    startsOnFirstUse: body.starts_on_first_use ?? undefined,
+    termDays: body.term_days ?? undefined,
+    latestStart: body.latest_start ?? undefined,
+  };
+}
+
+/** The end of a new license, and its term if it starts on its first use. */
+export interface NewEnd {
+  readonly expiresAt: Date;
+  readonly term?: NewTerm;
 }
 
 /** Says which field of a new license contradicts the others about its end, and why; undefined if none does. */
@@ -133,7 +155,7 @@ function endOf(start: Date, termDays: number): Date {
 export function endOfNew(
   { expiresAt, startsOnFirstUse = false, termDays = 0, latestStart }: RequestedEnd,
   usual: Date,
-): { readonly expiresAt: Date; readonly term?: NewTerm } {
+): NewEnd {
   if (!startsOnFirstUse) return { expiresAt: expiresAt ?? usual };
   const term = { termDays, latestStart: latestStart ?? usual };
   return { expiresAt: endOf(term.latestStart, termDays), term };
@@ -145,7 +167,7 @@ export function endOfNew(
 export function planEnd(
   requested: RequestedEnd,
   { what, now, usual }: { readonly what: string; readonly now: Date; readonly usual: Date },
-): ReturnType<typeof endOfNew> | Refusal {
+): NewEnd | Refusal {
   const { latestStart } = requested;
   const wrong =
     findWrongEnd(requested) ??

@@ -22,7 +22,6 @@ import {
   type LicenseChange,
   oneYearAfter,
   planEnd,
-  type RequestedEnd,
   renewAccount,
 } from "../../src/licensing/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
@@ -45,7 +44,7 @@ const change = (key: IssuedKey, change: LicenseChange) =>
   changeLicense(createLicenseChanges(server.database), { keyUuid: uuidOf(key) }, { ...BY, change });
 
 describe("planEnd()", () => {
-  const plan = (requested: RequestedEnd) =>
+  const plan = (requested: Parameters<typeof planEnd>[0]) =>
     planEnd(requested, { what: "issue key", now: NOW, usual: oneYearAfter(NOW) });
 
   test("gives a license the expiry of the request, or the usual one", () => {
@@ -63,7 +62,7 @@ describe("planEnd()", () => {
     });
   });
 
-  const CONTRADICTIONS: readonly (readonly [field: string, requested: RequestedEnd])[] = [
+  const CONTRADICTIONS: readonly (readonly [field: string, requested: Parameters<typeof planEnd>[0]])[] = [
     ["starts_on_first_use", { termDays: 30 }],
     ["starts_on_first_use", { startsOnFirstUse: false, latestStart: START }],
     ["term_days", { startsOnFirstUse: true }],

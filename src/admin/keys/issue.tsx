@@ -9,9 +9,9 @@ import { type IssueRequest, issueKey, listKeys } from "../../licensing/keys/mod.
 import {
   describePlaces,
   describeTerm,
-  type endOfNew,
   MODES,
   monthlyLimitOf,
+  type NewEnd,
   OWN_ENTITLEMENTS,
   OWN_FEATURES,
   oneYearAfter,
@@ -95,7 +95,7 @@ function parseIssueRequest(visit: Visit): IssueRequest | Refusal {
  * Returns the end of the license: its last day, or a term, which has none. The form proposes a last day, so that is left out
  * with a term.
  */
-function endOfForm(visit: Visit): ReturnType<typeof endOfNew> | Refusal {
+function endOfForm(visit: Visit): NewEnd | Refusal {
   const { form, now } = visit;
   const term = parseForm(TERM_ENTRIES, visit);
   // The refusal of the whole form has the same errors.

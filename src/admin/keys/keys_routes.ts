@@ -26,6 +26,7 @@ import {
   planEnd,
   refuseNewKey,
   refuseUnknownKey,
+  requestedEndOf,
   TERM_DAYS,
   TEXT_RULES,
 } from "../../licensing/mod.ts";
@@ -104,17 +105,10 @@ export const KEY_ROUTES = [
     codes: ["ALREADY_EXISTS", "CONFLICT"],
     needsIdempotencyKey: true,
     async run(options, call) {
-      const { email, tier, name, organization, mode, expires_at, monthly_limit, external_id } = call.body;
+      const { email, tier, name, organization, mode, monthly_limit, external_id } = call.body;
       const { now, actor, restriction } = call;
-      const end = planEnd(
-        {
-          expiresAt: expires_at ?? undefined,
-          startsOnFirstUse: call.body.starts_on_first_use ?? undefined,
-          termDays: call.body.term_days ?? undefined,
-          latestStart: call.body.latest_start ?? undefined,
-        },
-        { what: "issue key", now, usual: oneYearAfter(now) },
-      );
+      const usual = oneYearAfter(now);
+      const end = planEnd(requestedEndOf(call.body), { what: "issue key", now, usual });
       if (isRefusal(end)) return end;
       const request = {
         email,

@@ -263,11 +263,7 @@ export const PLACES_ENTRIES = {
   max_machines: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(MAX_MACHINES))),
   seat_minutes: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SEAT_MINUTES))),
   self_releases: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SELF_RELEASES))),
-  shows_machines: v.pipe(
-    TEXT_OR_NOTHING,
-    v.optional(parsedField(YES_OR_NO)),
-    v.transform((word) => word && word === "yes"),
-  ),
+  shows_machines: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(YES_OR_NO))),
 } as const;
 
 /** The values of a license as one text. */

@@ -120,7 +120,7 @@ const machines = databaseCommand({
       maxMachines: toValue(given.maxMachines),
       seatMinutes: toValue(given.seatMinutes),
       selfReleases: toValue(given.selfReleases),
-      showsMachines: toBoolean(toValue(given.showsMachines)),
+      showsMachines: toValue(given.showsMachines),
     };
     return change(call, id, { what: "machine settings", change: machines });
   },
@@ -242,10 +242,6 @@ function orNone<Value>({ expects, parse }: ParsingRule<Value>): ParsingRule<Valu
 /** Returns null for `none`, which removes a value. */
 function toValue<Given>(given: Given | "none"): Given | null {
   return given === "none" ? null : given;
-}
-
-function toBoolean(word: "yes" | "no" | null | undefined): boolean | null | undefined {
-  return word === "yes" ? true : word === "no" ? false : word;
 }
 
 /** Tells whether a license has features or values beside its tier: then people see them. */

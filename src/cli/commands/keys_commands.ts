@@ -127,8 +127,7 @@ const issue = databaseCommand({
     const { features: ownFeatures, values: ownEntitlements } = values;
     const end = orRefuse(planEnd(values, { what: "issue key", now, usual: oneYearAfter(now) }));
     const { expiresAt, term } = end;
-    const showsMachines = values.showsMachines && values.showsMachines === "yes";
-    const request = { ...values, showsMachines, ownFeatures, ownEntitlements, ...end, now };
+    const request = { ...values, ownFeatures, ownEntitlements, ...end, now };
     const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
     print.fields(
       {

@@ -35,7 +35,7 @@ import {
   OWN_FEATURES,
   OWN_FEATURES_FIELD,
   oneYearAfter,
-  type RequestedEnd,
+  requestedEndOf,
   SEAT_MINUTES,
   SELF_RELEASES,
   TERM_DAYS,
@@ -97,8 +97,6 @@ export interface ImportedKey
   readonly mode: KeyMode;
 }
 
-type ImportedEnd = Pick<ImportedKey, "expires_at" | "starts_on_first_use" | "term_days" | "latest_start">;
-
 /** A key with the number of its line. */
 export interface LineOfImport {
   readonly key: ImportedKey;
@@ -147,7 +145,7 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
   if (isErased(rest)) return wrong(`email names no account: ${ERASED}`);
   if (lacksPlaces({ maxMachines: rest.max_machines, seatMinutes: rest.seat_minutes }))
     return wrong(NEEDS_BOTH);
-  const wrongEnd = findWrongEnd(toRequestedEnd(rest));
+  const wrongEnd = findWrongEnd(requestedEndOf(rest));
   if (wrongEnd !== undefined) return wrong(wrongEnd.error);
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
   return {
@@ -155,15 +153,6 @@ export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | 
     hash: sha256 ?? hashApiKey(apiKey ?? ""),
     hint: apiKey === undefined ? `${brand.name}_${keyMode}_…` : toHint(apiKey),
     mode: keyMode,
-  };
-}
-
-function toRequestedEnd(of: ImportedEnd): RequestedEnd {
-  return {
-    expiresAt: of.expires_at ?? undefined,
-    startsOnFirstUse: of.starts_on_first_use ?? undefined,
-    termDays: of.term_days ?? undefined,
-    latestStart: of.latest_start ?? undefined,
   };
 }
 
@@ -222,7 +211,7 @@ async function insertChunk(
 ): Promise<void> {
   const rows = JSON.stringify(
     chunk
-      .map(({ key }) => ({ key, ...endOfNew(toRequestedEnd(key), oneYearAfter(now)) }))
+      .map(({ key }) => ({ key, ...endOfNew(requestedEndOf(key), oneYearAfter(now)) }))
       .map(({ key, expiresAt, term }) => ({
         ...key,
         account_id: newUuid(),
@@ -242,8 +231,8 @@ async function insertChunk(
       select * from jsonb_to_recordset(${rows}::text::jsonb) as line (
         account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
         organization text, tier text, expires_at timestamptz, term_days integer, latest_start timestamptz,
-        started_at timestamptz, monthly_limit bigint, ${allowanceTypes(sql)}, updates_until timestamptz, own_features jsonb, own_entitlements jsonb, used bigint,
-        external_id text)
+        started_at timestamptz, monthly_limit bigint, ${allowanceTypes(sql)}, updates_until timestamptz,
+        own_features jsonb, own_entitlements jsonb, used bigint, external_id text)
     ),
     ${importedLicenseCtes(sql, now)},
     key as (

@@ -19,9 +19,7 @@ export const machinesUpkeep: UpkeepTask = {
 const RELEASES_COUNTED_DAYS = 30;
 
 /** Deletes the releases by id that no bound counts any more, by the clock of the database. */
-export async function deleteOldReleases(
-  context: Pick<TaskContext, "database" | "isStopping">,
-): Promise<void> {
+async function deleteOldReleases(context: Pick<TaskContext, "database" | "isStopping">): Promise<void> {
   await deleteInBatches(context, {
     table: "self_releases",
     primaryKey: ["license_id", "released_at", "machine_id"],

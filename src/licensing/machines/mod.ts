@@ -44,7 +44,6 @@ export {
 } from "./machine_state.ts";
 export {
   deleteEndedMachines,
-  deleteOldReleases,
   machinesUpkeep,
   noteEnds,
   noteEndsUpkeep,
