@@ -26,6 +26,13 @@ export const TIMESTAMP = {
   parse: parseTimestamp,
 } as const satisfies Rule<Date>;
 
+/** The rule for the time of something that happened: an ISO 8601 instant with its zone, to the millisecond. */
+export const INSTANT = {
+  expects: "an ISO 8601 time with its zone, such as 2027-01-31T12:00:00.250Z",
+  keywords: { format: "date-time", examples: ["2027-01-31T12:00:00.250Z"] },
+  parse: (text) => (DAY.parse(text) === undefined ? parseTimestamp(text) : undefined),
+} as const satisfies Rule<Date>;
+
 /** What a day alone means as a bound of a list or a report, for every document and help. */
 export const DAY_AS_BOUND = "a day alone is its beginning, UTC";
 

@@ -17,6 +17,8 @@ import { analyticsLog, LOG_EVENT } from "./analytics_routes.ts";
 import type { AppOptions } from "./app_options.ts";
 import { REFRESH, REVOKE, refresh, revoke, VALIDATE, validate } from "./auth_routes.ts";
 import { createAuthenticator } from "./authenticate.ts";
+import { createBatchRoom } from "./batch_room.ts";
+import { analyticsBatch, LOG_EVENTS } from "./batch_routes.ts";
 import { createDownloadLinks, DOWNLOAD_PATH } from "./download_link.ts";
 import { DOWNLOAD, DOWNLOAD_BY_FILE_NAME } from "./download_operations.ts";
 import { download } from "./download_routes.ts";
@@ -110,6 +112,13 @@ function listRoutes(deps: HandlerDeps): readonly ClientRoute[] {
       endpoint: "analytics",
       handler: analyticsLog(deps),
       operations: { post: LOG_EVENT },
+    },
+    {
+      path: "/v1/analytics/batch",
+      endpoint: "analytics_batch",
+      handler: analyticsBatch(deps),
+      bodyRoom: createBatchRoom(deps.events),
+      operations: { post: LOG_EVENTS },
     },
     {
       path: "/v1/machines/activate",

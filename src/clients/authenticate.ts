@@ -25,6 +25,7 @@ import {
   type CountOnce,
   countAgain,
   countAgainstAddress,
+  countEvents,
   findAndCount,
   isAddressFull,
   takeBack,
@@ -32,6 +33,7 @@ import {
 } from "./count_request.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import { readKey } from "./read_key.ts";
+import { QUOTA_EXCEEDED } from "./received_event.ts";
 import { refusalOf, UNKNOWN_KEY } from "./usable_key.ts";
 
 type AuthenticatorOptions = Pick<
@@ -69,6 +71,15 @@ export interface Authenticator {
   startTerm(exchange: Exchange, record: KeyRecord): Promise<KeyRecord | Refusal>;
   /** Counts a request that was free as one of a bundle, but must count after all: a refusal, or a whole file. */
   countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Eventually<Refusal | undefined>;
+  /**
+   * Counts the events of a batch in the window of single events: all of them, or none and a refusal. `takeBack` is for a
+   * batch that the service itself could not store.
+   */
+  countEvents(
+    exchange: Exchange,
+    record: KeyRecord,
+    units: number,
+  ): Eventually<{ readonly takeBack: () => void } | Refusal>;
   /** Takes back the count of a request if the service itself failed, so that the client does not pay for it. */
   takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** Counts a request in the window of its address, and does not refuse it if the window is full. */
@@ -172,11 +183,19 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       const usable = andThen(countAgain(counting, exchange, { endpoint, record }), requireUsable);
       return andThen(usable, (each) => (isRefusal(each) ? each : undefined));
     },
+    countEvents: (exchange, record, units) =>
+      andThen(countEvents(counting, exchange, { record, units }), (verdict) => {
+        if (isRefusal(verdict)) return verdict;
+        const { byKey } = limiter.windows.analytics;
+        return { takeBack: () => void byKey.takeBack(record, verdict, clock.monotonicMs()) };
+      }),
     takeBack: (exchange, endpoint) => takeBack(counting, exchange, endpoint),
     countAgainstAddress: (exchange, endpoint) => countAgainstAddress(counting, exchange, endpoint),
-    noteAnswer({ record }, outcome, endpoint) {
-      if (record !== undefined)
-        directory.noteAnswer(record, isRefusal(outcome) ? outcome : undefined, endpoint);
+    noteAnswer({ record, eventsOverQuota }, outcome, endpoint) {
+      if (record === undefined) return;
+      // Operators see a batch with refused events as a refusal of the key.
+      const ofPart = eventsOverQuota > 0 ? QUOTA_EXCEEDED : undefined;
+      directory.noteAnswer(record, isRefusal(outcome) ? outcome : ofPart, endpoint);
     },
     isAddressFull: (exchange, endpoint) => isAddressFull(counting, exchange, endpoint),
     addressOf,

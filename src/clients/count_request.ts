@@ -207,6 +207,33 @@ async function wasAdmitted(outcome: Promise<CountedKey>): Promise<boolean> {
   return !isRefusal(await outcome.catch(() => UNAVAILABLE));
 }
 
+/**
+ * Counts the events of a batch in the window of single events, all or none. The request itself was counted before. Returns
+ * what to take back if the events are not stored, or the refusal if there is too little room; then the headers of the answer are those of this window.
+ */
+export function countEvents(
+  counting: Counting,
+  exchange: Exchange,
+  { record, units }: { readonly record: KeyRecord; readonly units: number },
+): Eventually<Verdict | Refusal> {
+  const { byKey } = counting.limiter.windows.analytics;
+  const verdict = byKey.takeMany(record, counting.clock.monotonicMs(), units);
+  const settle = (counted: Verdict) => {
+    if (counted.allowed && isAnswerable(counting, exchange)) return counted;
+    if (counted.allowed) {
+      byKey.takeBack(record, counted, counting.clock.monotonicMs());
+      return UNAVAILABLE;
+    }
+    exchange.verdict = counted;
+    const { limit, remaining } = counted;
+    return refuse(
+      "RATE_LIMIT_EXCEEDED",
+      `Too many events within a minute: of ${limit} there is room for ${remaining} now, and the batch has ${units}`,
+    );
+  };
+  return verdict instanceof Promise ? verdict.then(settle) : settle(verdict);
+}
+
 /** Tells whether the cache can be trusted, and the rest of the request's time is enough for an answer. */
 function isAnswerable({ directory, clock }: Counting, { lookUpBeganMs = 0 }: Exchange): boolean {
   const nowMs = clock.monotonicMs();

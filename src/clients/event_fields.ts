@@ -6,7 +6,8 @@
  * compares the two.
  */
 import * as v from "valibot";
-import { booleanField, wordField } from "../base/rule.ts";
+import { INSTANT } from "../base/calendar.ts";
+import { booleanField, parsedField, printableAscii, wordField } from "../base/rule.ts";
 import { metadataField } from "../database/mod.ts";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../usage/mod.ts";
 import type { JsonObject } from "../wire/mod.ts";
@@ -25,6 +26,19 @@ export const eventFields = v.object({
   success: v.nullish(booleanField()),
   error_message: optionalText(MESSAGE_CHARACTERS),
   metadata: v.nullish(metadataField()),
+});
+
+/** The rule for an `Idempotency-Key`. */
+export const CLAIM = printableAscii(1, 255);
+
+export const batchEventFields = v.object({
+  idempotency_key: parsedField(CLAIM, {
+    description: "A value that the client chooses, different for each event",
+  }),
+  occurred_at: parsedField(INSTANT, {
+    description: "When the event happened: at most 7 days ago, and at most 5 minutes ahead",
+  }),
+  ...eventFields.entries,
 });
 
 export type EventFields = v.InferOutput<typeof eventFields>;

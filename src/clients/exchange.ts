@@ -58,6 +58,8 @@ export class Exchange {
   address: string | undefined;
   /** The key of the request, if it was issued. */
   record: KeyRecord | undefined;
+  /** How many events of a batch were refused because the month's quota was used up. */
+  eventsOverQuota = 0;
   /** Only for a 405: the methods that the path accepts. */
   allow: string | undefined;
   /** Only for a 416: the length of the file. */

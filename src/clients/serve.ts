@@ -19,6 +19,7 @@ import {
   toJsonObject,
 } from "../wire/mod.ts";
 import { createAccessLog, type LoggedRoute } from "./access_log.ts";
+import type { BodyRoom } from "./batch_room.ts";
 import { Exchange, type HttpEnv, type Outcome, type Reply, toResponse } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
@@ -42,6 +43,8 @@ export interface ClientRoute {
    * handler that starts the term together with something else.
    */
   readonly startsTerm?: boolean;
+  /** For bodies that are larger than usual: each takes room before it is read. */
+  readonly bodyRoom?: BodyRoom;
 }
 
 /** Returns the methods that a route answers. */
@@ -54,7 +57,12 @@ interface MeteredRoute extends LoggedRoute {
   readonly metrics: EndpointMetrics;
 }
 
+const NO_ROOM = refuse(
+  "SERVICE_UNAVAILABLE",
+  "The service has no room for another batch of events now; try again",
+);
 const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
+const NOTHING_TAKEN = () => {};
 /** The endpoint of all paths without a route. Any sender can make up paths, so they must not become labels. */
 const OTHER = "other";
 
@@ -76,6 +84,7 @@ export function createRouteHandlers(deps: HandlerDeps) {
   function finish(route: MeteredRoute, exchange: Exchange, outcome: Outcome): Response {
     exchange.durationMs = clock.monotonicMs() - exchange.beganMs;
     route.metrics.count(outcome, exchange.durationMs);
+    route.metrics.eventsOverQuota += exchange.eventsOverQuota;
     accessLog(exchange, outcome, route);
     return respond(exchange, outcome);
   }
@@ -98,6 +107,14 @@ export function createRouteHandlers(deps: HandlerDeps) {
       log.error("A request failed", { request: exchange.id, reason }, { kind: {} });
     }
     return outcome;
+  }
+
+  /** Takes room for the body of a request, of its declared size or of the largest one. */
+  function takeRoom(exchange: Exchange, room: BodyRoom): (() => void) | undefined {
+    const declared = Number(exchange.request.headers.get("content-length") ?? Number.NaN);
+    // A body that declares more is refused without being read.
+    const bytes = Number.isNaN(declared) ? room.limitBytes : Math.min(declared, room.limitBytes);
+    return room.take(authenticator.addressOf(exchange), bytes);
   }
 
   /** Starts the term of a license that is used for the first time. If that fails, the answer is not sent. */
@@ -125,6 +142,7 @@ export function createRouteHandlers(deps: HandlerDeps) {
       handler,
       isChange = false,
       startsTerm = true,
+      bodyRoom,
     }: ClientRoute): MiddlewareHandler<HttpEnv> {
       const answersHead = operations.head !== undefined;
       const route = { endpoint, isChange, metrics: requestMetrics.endpoint(endpoint) };
@@ -136,8 +154,10 @@ export function createRouteHandlers(deps: HandlerDeps) {
         const exchange = new Exchange(c, clock);
         const { request } = exchange;
         let body: JsonObject | Refusal;
+        const leaveRoom = bodyRoom === undefined ? NOTHING_TAKEN : takeRoom(exchange, bodyRoom);
         try {
-          const reading = request.method === "POST" ? readJson(request) : NO_BODY;
+          const isRead = request.method === "POST" && leaveRoom !== undefined;
+          const reading = isRead ? readJson(request, bodyRoom) : leaveRoom === undefined ? NO_ROOM : NO_BODY;
           body = toJsonObject(reading instanceof Promise ? await reading : reading);
         } catch (error) {
           body = toBodyRefusal(error);
@@ -152,6 +172,7 @@ export function createRouteHandlers(deps: HandlerDeps) {
         const { record } = exchange;
         if (record?.state === "unstarted" && startsTerm && !isRefusal(outcome))
           outcome = await startTermOf(exchange, { record, answer: outcome });
+        leaveRoom?.();
         authenticator.noteAnswer(exchange, outcome, route.endpoint);
         if (limited !== undefined) settleCount(exchange, outcome, limited);
         const response = finish(route, exchange, outcome);

@@ -16,7 +16,7 @@ export interface BatchCommitsOptions {
   readonly processUuid: string;
   readonly textBounds: TextBounds;
   /** Called with the month's new use of each license that a commit charged, before the events are answered. */
-  readonly onCharged: (grant: Grant, receivedAtMs: number) => void;
+  readonly onCharged: (grant: Grant, chargedAtMs: number) => void;
   /** Called with each license of a commit with an unknown outcome. */
   readonly onUnknown: (licenseUuid: string) => void;
   /** Counts an event that is not sent to the database, and returns the error for it. */

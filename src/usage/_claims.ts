@@ -7,7 +7,7 @@
  * not take more memory, than events without a claim.
  */
 import type { Arrival, Claim, EventOutcome, UsageEvent } from "./event.ts";
-import { findDifference } from "./event_digest.ts";
+import { type ClaimedEvent, findClaimDifference } from "./event_digest.ts";
 
 interface ClaimsOptions {
   /** Queues an event for its commit; it counts as waiting until a batch takes it. */
@@ -17,7 +17,10 @@ interface ClaimsOptions {
 }
 
 export function createClaims({ enqueue, leave }: ClaimsOptions) {
-  const undecided = new Map<string, { readonly digest: string; readonly outcome: Promise<EventOutcome> }>();
+  const undecided = new Map<
+    string,
+    { readonly claim: ClaimedEvent; readonly outcome: Promise<EventOutcome> }
+  >();
 
   return {
     async write(
@@ -26,7 +29,7 @@ export function createClaims({ enqueue, leave }: ClaimsOptions) {
     ): Promise<EventOutcome> {
       const name = `${event.licenseUuid}${claim.hash}`;
       for (let first = undecided.get(name); first !== undefined; first = undecided.get(name)) {
-        const field = findDifference(first.digest, claim.digest);
+        const field = findClaimDifference(first.claim, claim);
         const outcome = await first.outcome.catch((error: unknown) => {
           // The waiting event fails, too, even if its fields differ: a second attempt could take just as long.
           leave(arrival);
@@ -39,7 +42,7 @@ export function createClaims({ enqueue, leave }: ClaimsOptions) {
         return field === undefined ? outcome : { kind: "claim_mismatch", field };
       }
       const outcome = enqueue(event, arrival).finally(() => undecided.delete(name));
-      undecided.set(name, { digest: claim.digest, outcome });
+      undecided.set(name, { claim, outcome });
       return outcome;
     },
   };

@@ -4,7 +4,7 @@
  * An event that waits for another event with its claim (see `_claims.ts`) counts as waiting but is not in the queue.
  */
 import { DAY_MS } from "../base/calendar.ts";
-import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
+import { type Arrival, chargedAtMs, type EventOutcome, type UsageEvent } from "./event.ts";
 
 export interface QueuedEvent {
   readonly event: UsageEvent;
@@ -52,24 +52,27 @@ export function createEventQueue(maxEventsPerCommit: number) {
       waitingBytes += bytes;
       return true;
     },
+    /** Tells whether as many events as one statement takes, and their bytes, can wait as well. */
+    hasRoom: () =>
+      waiting + maxEventsPerCommit <= MAX_WAITING && waitingBytes + MAX_BATCH_BYTES <= MAX_WAITING_BYTES,
     leave,
     push: (event: QueuedEvent) => void queue.push(event),
     isEmpty: () => queue.length === 0,
     /** Tells whether the queue has enough events for a full commit. */
     isFull: () => queue.length >= fullCommit,
     /**
-     * Takes the oldest events of one day for one statement: at most a full commit, or half of the queue if that is
-     * more. The rest stays for the next commit, which runs while the events of this one are answered.
+     * Takes the oldest events for one statement, as long as they were received on one day and are charged to one day: at
+     * most a full commit, or half of the queue if that is more. The rest stays for the next commit, which runs while the events of this one are answered.
      */
     takeBatch(): QueuedEvent[] {
-      const day = Math.floor((queue[0]?.event.receivedAtMs ?? 0) / DAY_MS);
+      const [first] = queue;
       const most = Math.min(Math.max(fullCommit, Math.ceil(queue.length / 2)), maxEventsPerCommit);
       let size = 0;
       let bytes = 0;
       for (const item of queue) {
         bytes += item.arrival.bytes;
         const isFull = size === most || (size > 0 && bytes > MAX_BATCH_BYTES);
-        if (isFull || Math.floor(item.event.receivedAtMs / DAY_MS) !== day) break;
+        if (isFull || (first !== undefined && !haveSameDays(item.event, first.event))) break;
         size++;
       }
       return take(size);
@@ -78,4 +81,13 @@ export function createEventQueue(maxEventsPerCommit: number) {
     /** How many events wait, and their size. */
     waiting: () => ({ events: waiting, bytes: waitingBytes }),
   };
+}
+
+/** Tells whether two events were received on one day, and are charged to one day, UTC. */
+function haveSameDays(one: UsageEvent, other: UsageEvent): boolean {
+  const dayOf = (ms: number) => Math.floor(ms / DAY_MS);
+  return (
+    dayOf(one.receivedAtMs) === dayOf(other.receivedAtMs) &&
+    dayOf(chargedAtMs(one)) === dayOf(chargedAtMs(other))
+  );
 }

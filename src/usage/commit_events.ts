@@ -16,7 +16,7 @@ import { monthOf } from "../base/calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
 import { hasTexts, storedTexts, type TextBounds, textRoomCtes } from "./_text_room.ts";
-import type { UsageEvent } from "./event.ts";
+import { chargedAtMs, type UsageEvent } from "./event.ts";
 
 export interface Grant {
   readonly licenseUuid: string;
@@ -34,6 +34,8 @@ export interface KnownEvent {
   readonly eventUuid: string;
   /** The digest of that event; null if the claim is from a version that stored only `eventHash`. */
   readonly digest: string | null;
+  /** The time of that event; null if it was sent alone. */
+  readonly occurredAtMs: number | null;
   readonly eventHash: string | null;
   readonly isTruncated: boolean;
 }
@@ -44,6 +46,11 @@ export interface CommittedBatch {
   readonly known: readonly KnownEvent[];
   /** The indexes of the events that were stored without their texts. */
   readonly truncated: readonly number[];
+  /**
+   * The use of the month before this commit, by license, if events have a time of their own: their answers name it also if
+   * nothing was granted.
+   */
+  readonly usedBefore: ReadonlyMap<string, number>;
 }
 
 interface CommitOptions {
@@ -53,7 +60,8 @@ interface CommitOptions {
 }
 
 /**
- * Commits events that were all received on one day (UTC). An event whose claim is known is not stored again. Of the
+ * Commits events that were all received on one day and are all charged to one day (UTC): to the month and the day of the
+ * second one. An event whose claim is known is not stored again. Of the
  * other `inference` events of a license, the first ones in the given order are stored: as many as units were granted.
  * All other events are stored, without their texts if these have no room. One long function, because it is one statement.
  */
@@ -63,13 +71,15 @@ export async function commitEvents(
   { processUuid, textBounds, deadlineMs }: CommitOptions,
 ): Promise<CommittedBatch> {
   const receivedAtMs = events[0]?.receivedAtMs ?? 0;
-  const month = monthOf(receivedAtMs).firstDay;
-  const day = new Date(receivedAtMs).getUTCDate();
+  const chargedMs = events[0] === undefined ? 0 : chargedAtMs(events[0]);
+  const month = monthOf(chargedMs).firstDay;
+  const day = new Date(chargedMs).getUTCDate();
+  const hasTimes = events.some((event) => event.occurredAtMs !== null);
   const hasClaims = events.some((event) => event.claim !== null);
   const needsRoom = events.some(hasTexts);
   const [row] = await database.query<Row>(
     (sql) => sql`
-      with ${hasClaims ? ctesWithClaims(sql, events) : ctesWithoutClaims(sql, events, needsRoom)},
+      with ${hasClaims ? ctesWithClaims(sql, events, hasTimes) : ctesWithoutClaims(sql, events, needsRoom)},
       capped as (
         select license_id, least(units, limited_to) as units, limited_to
           from (
@@ -107,37 +117,41 @@ export async function commitEvents(
       ${needsRoom ? textRoomCtes(sql, textBounds, receivedAtMs) : sql``}
       stored as (
         insert into events (id, received_at, key_id, license_id, event_type, inference_type, duration_ms, success,
-                            model_name, error_message, metadata)
+                            ${hasTimes ? sql`occurred_at,` : sql``} model_name, error_message, metadata)
         select id, to_timestamp(received_ms / 1000), key_id, license_id, event_type, inference_type, duration_ms, success,
+               ${hasTimes ? sql`to_timestamp(occurred_ms / 1000),` : sql``}
                ${needsRoom ? storedTexts(sql) : sql`model_name, error_message, metadata`}
           from ${needsRoom ? sql`marked` : sql`accepted`}
       ),
-      ${hasClaims ? claimsWrittenCte(sql, needsRoom) : sql``}
+      ${hasClaims ? claimsWrittenCte(sql, { needsRoom, hasTimes }) : sql``}
       noted as (
         insert into usage_changes (writer, month, license_ids, used)
         select ${processUuid}::uuid, ${month}::date, licenses, used from tally where units > 0
       )
       select to_json(licenses) as licenses, to_json(granted) as granted, to_json(used) as used,
              ${hasClaims ? knownAsJson(sql) : sql`null`} as known,
-             ${needsRoom ? sql`(select json_agg(position - 1) from left_out)` : sql`null`} as truncated
+             ${needsRoom ? sql`(select json_agg(position - 1) from left_out)` : sql`null`} as truncated,
+             ${hasTimes ? usedBeforeAsJson(sql, month) : sql`null`} as "usedBefore"
         from tally`,
     { deadlineMs },
   );
-  const { licenses, granted, used, known, truncated } = row ?? NOTHING;
+  const { licenses, granted, used, known, truncated, usedBefore } = row ?? NOTHING;
   return {
     grants: (licenses ?? []).map((licenseUuid, index) => ({
       licenseUuid,
       granted: granted?.[index] ?? 0,
       used: used?.[index] ?? 0,
     })),
-    known: (known ?? []).map(([index, eventUuid, stored, isDigest, isTruncated]) => ({
+    known: (known ?? []).map(([index, eventUuid, stored, isDigest, isTruncated, occurredAtMs]) => ({
       index,
       eventUuid,
       digest: isDigest ? stored : null,
+      occurredAtMs,
       eventHash: isDigest ? null : stored,
       isTruncated,
     })),
     truncated: truncated ?? [],
+    usedBefore: new Map(usedBefore ?? []),
   };
 }
 
@@ -153,12 +167,21 @@ interface Row {
         stored: string,
         isDigest: boolean,
         isTruncated: boolean,
+        occurredAtMs: number | null,
       ])[]
     | null;
   readonly truncated: readonly number[] | null;
+  readonly usedBefore: readonly (readonly [licenseUuid: string, used: number])[] | null;
 }
 
-const NOTHING: Row = { licenses: null, granted: null, used: null, known: null, truncated: null };
+const NOTHING: Row = {
+  licenses: null,
+  granted: null,
+  used: null,
+  known: null,
+  truncated: null,
+  usedBefore: null,
+};
 
 /**
  * Returns the SQL, for the upsert's update branch, that computes how many of the wanted units a license gets. The limit
@@ -241,20 +264,24 @@ function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[], needsRoom: b
 /**
  * Returns the CTEs `event`, `known` (the events whose claim is known), `fresh` (all other events) and `wanted`.
  * Claims are looked up one by one: a join would read the whole table if the statement was planned while the table
- * had few rows. Claims of earlier versions contain the key in place of the license.
+ * had few rows. Claims of earlier versions contain the key in place of the license. Only events of batches have times
+ * (`hasTimes`), and each has a claim.
  */
-function ctesWithClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
+function ctesWithClaims(sql: Sql, events: readonly UsageEvent[], hasTimes: boolean): Fragment {
+  const times = hasTimes ? timeArrays(sql, events) : sql``;
   return sql`
       event as (
         select * from unnest(${eventArrays(sql, events)},
           (select ${column(events, ({ claim }) => claim?.hash ?? null)}::text[]),
-          (select ${column(events, ({ claim }) => claim?.digest ?? null)}::text[])
-        ) with ordinality as event (${sql.unsafe(EVENT_COLUMNS)}, claim, digest, position)
+          (select ${column(events, ({ claim }) => claim?.digest ?? null)}::text[])${times}
+        ) with ordinality as event (${sql.unsafe(EVENT_COLUMNS)}, claim, digest,
+                                    ${hasTimes ? sql`occurred_ms, claimed_ms,` : sql``} position)
       ),
       known as (
-        select position, c.event_id, encode(c.event_hash, 'hex') as event_hash, c.by_license, c.truncated
+        select position, c.event_id, encode(c.event_hash, 'hex') as event_hash, c.by_license, c.truncated,
+               c.occurred_at
           from event cross join lateral (
-            select event_id, event_hash, by_license, truncated from claims
+            select event_id, event_hash, by_license, truncated, occurred_at from claims
              where claims.key_id = any(array[event.license_id, event.key_id])
                and claims.claim = decode(event.claim, 'hex')
              limit 1
@@ -271,12 +298,17 @@ function ctesWithClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
 }
 
 /** Returns the CTE that writes the claims of the accepted events, in the order of the primary key. */
-function claimsWrittenCte(sql: Sql, needsRoom: boolean): Fragment {
+function claimsWrittenCte(
+  sql: Sql,
+  { needsRoom, hasTimes }: { readonly needsRoom: boolean; readonly hasTimes: boolean },
+): Fragment {
   return sql`
       claims_written as (
-        insert into claims (key_id, by_license, claim, event_hash, event_id, claimed_at, truncated)
+        insert into claims (key_id, by_license, claim, event_hash, event_id, claimed_at, truncated,
+                            occurred_at)
         select license_id, true, decode(claim, 'hex'), decode(digest, 'hex'), id, to_timestamp(received_ms / 1000),
-               ${needsRoom ? sql`truncated` : sql`false`}
+               ${needsRoom ? sql`truncated` : sql`false`},
+               ${hasTimes ? sql`to_timestamp(claimed_ms / 1000)` : sql`null::timestamptz`}
           from ${needsRoom ? sql`marked` : sql`accepted`}
          where claim is not null
          order by license_id, claim
@@ -284,5 +316,21 @@ function claimsWrittenCte(sql: Sql, needsRoom: boolean): Fragment {
 }
 
 function knownAsJson(sql: Sql): Fragment {
-  return sql`(select json_agg(json_build_array(position - 1, event_id, event_hash, by_license, truncated)) from known)`;
+  return sql`
+             (select json_agg(json_build_array(position - 1, event_id, event_hash, by_license, truncated,
+                                               extract(epoch from occurred_at) * 1000)) from known)`;
+}
+
+/** Returns the arrays with the time of each event and of its claim. They may differ: an event never lies ahead. */
+function timeArrays(sql: Sql, events: readonly UsageEvent[]): Fragment {
+  return sql`,
+          (select ${column(events, ({ occurredAtMs }) => occurredAtMs)}::double precision[]),
+          (select ${column(events, ({ claim }) => claim?.occurredAtMs ?? null)}::double precision[])`;
+}
+
+/** Returns the SQL that reads the use of the month before this statement, for each license of the events. */
+function usedBeforeAsJson(sql: Sql, month: string): Fragment {
+  return sql`
+             (select json_agg(json_build_array(license_id, used)) from usage
+               where usage.month = ${month}::date and license_id in (select license_id from event))`;
 }

@@ -40,6 +40,8 @@ const SHORT_MS = 200;
  * at the same time do no harm.
  */
 const BUSY_MS = 180_000;
+/** On the days of a month until this one, events of the last month may come: seven days after they happened, and a day to spare. */
+const LATE_DAYS = 8;
 /** A count that is further ahead was made by a clock that was wrong. */
 const WRONG_CLOCK_MS = HOUR_MS;
 
@@ -98,7 +100,10 @@ async function correctClock(database: Database, now: Date): Promise<void> {
   );
 }
 
-/** Adds the events of today since the last time. Events of earlier days are counted when their day is counted again. */
+/**
+ * Adds the events that were received today since the last time, each to the day on which it happened. Events that were
+ * received on earlier days are counted when their day is counted again.
+ */
 async function addUse(database: Database, { clock, isStopping }: CountOptions): Promise<void> {
   let spanMs = FIRST_SPAN_MS;
   while (!isStopping()) {
@@ -116,17 +121,18 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
            where added_until = ${addedUntil}::timestamptz returning true
         ),
         counted as (
-          select license_id, count(*) as units from events
+          select license_id, (coalesce(occurred_at, received_at) at time zone 'UTC')::date as day, count(*) as units
+            from events
            where received_at >= ${since}::timestamptz and received_at < ${until}::timestamptz
              and event_type = 'inference' and exists (select from moved)
-           group by 1
+           group by 1, 2
         )
         insert into usage_days (day, is_imported, tier, mode, used)
-        select ${today}::date, false, tier, coalesce(mode, 'live'), sum(units)
-          from (select l.tier, ${modesOfLicense(sql)} as mode, units
+        select day, false, tier, coalesce(mode, 'live'), sum(units)
+          from (select day, l.tier, ${modesOfLicense(sql)} as mode, units
                   from counted
                        cross join lateral (select id, tier from licenses where id = counted.license_id offset 0) as l) as used
-         group by 3, 4
+         group by 1, 3, 4
         on conflict (day, is_imported, tier, mode) do update set used = usage_days.used + excluded.used`,
     );
     if (performance.now() - beganMs < SHORT_MS) spanMs *= 2;
@@ -147,9 +153,9 @@ async function closeDays(database: Database, { clock, isStopping }: CountOptions
     const until = toDay(new Date(endMs));
     const tiers = await findTiersAt(database, startOf(until));
     if (!(await recountMonth(database, { month, from: exactUntil, until, tiers, isStopping }))) return;
-    if (exactUntil === month.firstDay) {
-      // Keys that were imported at the end of the last month may have come after its last day was counted.
-      const last = correctionOf(toMonth(month.index - 1).index, exactUntil);
+    if (Number(exactUntil.slice(-2)) <= LATE_DAYS) {
+      // Events of the last month may have come since, and keys that were imported at its end.
+      const last = correctionOf(toMonth(month.index - 1).index, month.firstDay);
       if (!(await recountMonth(database, { ...last, isStopping }))) return;
     }
     await database.query((sql) => sql`update usage_days_progress set exact_until = ${until}::date`);

@@ -9,6 +9,11 @@ type InferenceType = (typeof INFERENCE_TYPES)[number];
 export interface UsageEvent {
   readonly uuid: string;
   readonly receivedAtMs: number;
+  /**
+   * When the event happened, never later than `receivedAtMs`: the month and the day of this time are charged. Null for an
+   * event that was sent alone, which is charged when it was received.
+   */
+  readonly occurredAtMs: number | null;
   readonly keyUuid: string;
   readonly licenseUuid: string;
   readonly type: EventType;
@@ -24,14 +29,21 @@ export interface UsageEvent {
   readonly claim: Claim | null;
 }
 
-/** A used `Idempotency-Key`: for 24 hours it stands for one event of its license. */
+/** A used `Idempotency-Key`: for 24 hours, or 8 days with `occurredAtMs`, it stands for one event of its license. */
 export interface Claim {
   /** SHA-256 of the header's value, 64 hexadecimal digits. */
   readonly hash: string;
   /** The digest of the event (see `event_digest.ts`): the same claim with a different digest is refused. */
   readonly digest: string;
+  /** The time of the event as the client sent it; null for an event that was sent alone. */
+  readonly occurredAtMs: number | null;
   /** SHA-256 of the event's fields as they were received; earlier versions compared events by it. */
   readonly eventHash: string;
+}
+
+/** Returns the time whose month and day are charged. */
+export function chargedAtMs({ occurredAtMs, receivedAtMs }: UsageEvent): number {
+  return occurredAtMs ?? receivedAtMs;
 }
 
 /** The size and the arrival of an event that waits. It is answered within 2 s of its arrival. */
@@ -43,8 +55,9 @@ export interface Arrival {
 
 export type EventOutcome =
   /**
-   * Committed as `eventUuid`, now or, if its claim was known, earlier. `used` is the month's use with this event;
-   * null if the event used no quota now. `isTruncated`: its texts had no room, and were not stored.
+   * Committed as `eventUuid`, now or, if its claim was known, earlier. `used` is the month's use with this event. If the
+   * event used no quota now, it is the month's use for an event with a time of its own, and null for every other event.
+   * `isTruncated`: its texts had no room, and were not stored.
    */
   | {
       readonly kind: "committed";

@@ -7,7 +7,7 @@
  * The order of names in `metadata` does not change the digest.
  */
 import { hash } from "node:crypto";
-import { EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
+import { type Claim, EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 
 /** The number of digits for each field. Do not change this table: digests are stored. */
 const DIGITS = {
@@ -21,7 +21,7 @@ const DIGITS = {
 } as const;
 
 /** Returns the digest of an event. */
-export function digestEvent(event: Omit<UsageEvent, "claim">): string {
+export function digestEvent(event: Omit<UsageEvent, "claim" | "occurredAtMs">): string {
   const { type, inferenceType, success, durationMs, modelName, errorMessage, metadata } = event;
   return [
     EVENT_TYPES.indexOf(type),
@@ -42,6 +42,19 @@ export function findDifference(one: string, other: string): string | undefined {
     at += digits;
   }
   return undefined;
+}
+
+/** What claims are compared by. */
+export type ClaimedEvent = Pick<Claim, "digest" | "occurredAtMs">;
+
+/**
+ * Returns the first field in which the events of two claims differ; undefined if the events are equal. An event that was
+ * sent alone has no time, so it is equal at any time.
+ */
+export function findClaimDifference(one: ClaimedEvent, other: ClaimedEvent): string | undefined {
+  const isOtherTime =
+    one.occurredAtMs !== null && other.occurredAtMs !== null && one.occurredAtMs !== other.occurredAtMs;
+  return findDifference(one.digest, other.digest) ?? (isOtherTime ? "occurred_at" : undefined);
 }
 
 /** Returns all bits of a number, so that equal digits mean equal numbers. */

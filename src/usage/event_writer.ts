@@ -37,6 +37,8 @@ export interface EventWriter {
    * if the event is turned away, for example because the queue is full.
    */
   write(event: UsageEvent): Promise<EventOutcome>;
+  /** Tells whether a batch of the largest size can wait beside the events that wait now. */
+  hasRoom(): boolean;
   /** Commits the queued events until the deadline. Later events, and events left then, are turned away. */
   stop(deadlineMs: number): Promise<void>;
   stats(): {
@@ -97,6 +99,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       const { claim } = event;
       return claim === null ? enqueue(event, arrival) : claims.write(event, { claim, arrival });
     },
+    hasRoom: () => !stopping && queue.hasRoom(),
     async stop(deadlineMs) {
       stopping = true;
       const until = clock.monotonicMs() + deadlineMs;

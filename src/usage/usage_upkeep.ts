@@ -21,8 +21,8 @@ const CLEANING_INTERVAL_MS = 15_000;
 const COUNTING = { everyMs: 60_000, firstMs: 5_000 };
 /** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
 const CHANGES_KEPT_SECONDS = 60;
-/** How long an `Idempotency-Key` stands for its event. */
-const CLAIMS_KEPT_MS = DAY_MS;
+/** How long an `Idempotency-Key` stands for its event: of an event that was sent alone, and of one with a time of its own. */
+const CLAIMS_KEPT_MS = { alone: DAY_MS, withTime: 8 * DAY_MS };
 /** For how long late events wait for a lock: longer than most backups take. */
 const LATE_PATIENCE_MS = 600_000;
 
@@ -64,9 +64,11 @@ export function createUsageUpkeep({ keptMonths }: { readonly keptMonths: number 
     {
       name: "claims",
       everyMs: CLEANING_INTERVAL_MS,
-      failed: "Could not delete the Idempotency-Keys of the day before: it is tried again",
+      failed: "Could not delete the Idempotency-Keys whose time is over: it is tried again",
       run: createSweep("claims", (sql, now) => {
-        return sql`claimed_at < ${new Date(now.getTime() - CLAIMS_KEPT_MS)}::timestamptz`;
+        const before = (keptMs: number) => sql`${new Date(now.getTime() - keptMs)}::timestamptz`;
+        return sql`claimed_at < case when occurred_at is null then ${before(CLAIMS_KEPT_MS.alone)}
+                                     else ${before(CLAIMS_KEPT_MS.withTime)} end`;
       }),
     },
     {

@@ -10,6 +10,7 @@ export const LIMITED_ENDPOINTS = [
   "models",
   "downloads",
   "analytics",
+  "analytics_batch",
   "machine_activate",
   "machine_heartbeat",
   "machine_release",

@@ -30,7 +30,9 @@ export { renderOpenApi, toPascalCase } from "./openapi.ts";
 export { COMMON_HEADERS, header, optionalNumber } from "./openapi_facts.ts";
 export type { DescribedAnswer, DescribedOperation } from "./openapi_operation.ts";
 export {
+  BATCH_LIMIT_BYTES,
   BODY_LIMIT_BYTES,
+  type BodyBounds,
   hasTrailers,
   type JsonObject,
   NO_BODY,

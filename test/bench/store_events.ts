@@ -95,6 +95,7 @@ function makeEvent(): UsageEvent {
   return {
     uuid: newUuid(),
     receivedAtMs: Date.now(),
+    occurredAtMs: null,
     ...key,
     type: EVENT.event_type,
     modelName: EVENT.model_name,

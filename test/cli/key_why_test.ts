@@ -72,8 +72,8 @@ quota        1 of 1,234 inferences used this month (the license's own limit);
              resets at TIME
 limits       requests a minute: validate unlimited, refresh 2, revoke 10,
              license 10, repo_token 20, models 60, downloads 60,
-             analytics 1,000, machine_activate 60, machine_heartbeat 60,
-             machine_release 60, machine_list 60
+             analytics 1,000, analytics_batch 10, machine_activate 60,
+             machine_heartbeat 60, machine_release 60, machine_list 60
 last used    TIME
 
 LAST REFUSED          COUNT  CODE                 REASON

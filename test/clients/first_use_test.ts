@@ -106,6 +106,7 @@ const USES: Readonly<Record<string, Use>> = {
   [`get ${DOWNLOAD}/{file}`]: send("GET", FILE),
   [`head ${DOWNLOAD}/{file}`]: send("HEAD", FILE),
   "post /v1/analytics/log": post("/v1/analytics/log", { event_type: "inference" }),
+  "post /v1/analytics/batch": post("/v1/analytics/batch", { events: [{ event_type: "inference" }] }),
   "post /v1/machines/activate": post("/v1/machines/activate", { fingerprint: FINGERPRINT }),
   "post /v1/machines/heartbeat": post("/v1/machines/heartbeat", { fingerprint: FINGERPRINT }),
   "post /v1/machines/release": post("/v1/machines/release", { fingerprint: FINGERPRINT }),

@@ -214,12 +214,20 @@ describe("GET /metrics", () => {
     const grown = await growthBy(async () => {
       for (let i = 0; i < 5; i++) await call(service, ENDPOINTS.analyticsLog, apiKey, { fields: event });
       await call(service, ENDPOINTS.validate, apiKey);
+      const late = (key: string) => ({
+        ...event,
+        idempotency_key: key,
+        occurred_at: new Date().toISOString(),
+      });
+      await call(service, ENDPOINTS.analyticsBatch, apiKey, { fields: { events: [late("a"), late("b")] } });
     }, /^claviger_(events|event_batch_size_(count|sum)|quota)/);
     expect(grown).toEqual({
       "claviger_events_committed_total{}": 3,
-      "claviger_event_batch_size_count{}": 3,
-      "claviger_event_batch_size_sum{}": 3,
+      // Of the batch no event is committed, and its statement counts.
+      "claviger_event_batch_size_count{}": 4,
+      "claviger_event_batch_size_sum{}": 5,
       'claviger_quota_exhausted_total{endpoint="analytics"}': 2,
+      'claviger_quota_exhausted_total{endpoint="analytics_batch"}': 2,
       'claviger_quota_exhausted_total{endpoint="validate"}': 1,
     });
   });

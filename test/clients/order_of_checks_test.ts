@@ -6,7 +6,7 @@
  */
 import { test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
-import { ALL, call, ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
+import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
 import { expire, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { limitsOf } from "../support/service.ts";
 import { useTestService } from "../support/use.ts";
@@ -16,25 +16,27 @@ const service = useTestService();
 const narrow = useTestService({ config: { limits: limitsOf(1) } });
 
 const GZIP = { "Content-Encoding": "gzip" };
-const TOO_LARGE = `{${" ".repeat(70_000)}`;
+const tooLarge = ({ bodyLimitBytes }: Endpoint) => `{${" ".repeat(bodyLimitBytes)}`;
 const event = ENDPOINTS.analyticsLog;
 
 test("An unknown path is refused before a method that is not allowed", async () => {
   expectRefusal(await service.send("/v1/auth/nothing", { method: "DELETE" }), 404, "NOT_FOUND");
 });
 
-for (const { title, path } of WITH_BODY) {
+for (const endpoint of WITH_BODY) {
+  const { title, path } = endpoint;
+
   test(`PUT ${path} refuses the method before the content encoding`, async () => {
     const answer = await service.send(path, { method: "PUT", body: "{}", headers: GZIP });
     expectRefusal(answer, 405, "METHOD_NOT_ALLOWED");
   });
 
   test(`${title} refuses a content encoding before the size`, async () => {
-    expectRefusal(await service.post(path, TOO_LARGE, GZIP), 415, "UNSUPPORTED_MEDIA_TYPE");
+    expectRefusal(await service.post(path, tooLarge(endpoint), GZIP), 415, "UNSUPPORTED_MEDIA_TYPE");
   });
 
   test(`${title} refuses the size before the syntax`, async () => {
-    expectRefusal(await service.post(path, TOO_LARGE), 413, "PAYLOAD_TOO_LARGE");
+    expectRefusal(await service.post(path, tooLarge(endpoint)), 413, "PAYLOAD_TOO_LARGE");
   });
 
   test(`${title} refuses the syntax before a missing key`, async () => {

@@ -102,6 +102,10 @@ const KEYWORDS: Readonly<Record<string, (operand: unknown, scope: Scope) => Chec
       return undefined;
     };
   },
+  minItems: (operand) => (value, at) =>
+    !Array.isArray(value) || value.length >= Number(operand) ? undefined : `${at} has too few items`,
+  maxItems: (operand) => (value, at) =>
+    !Array.isArray(value) || value.length <= Number(operand) ? undefined : `${at} has too many items`,
   // The names of a JSON object are always strings. Any other rule needs a check of its own.
   propertyNames: (operand) => {
     if (JSON.stringify(operand) === '{"type":"string"}') return () => undefined;

@@ -17,6 +17,8 @@ export interface Endpoint {
   readonly allow: string;
   /** The fields of a right request without its key. */
   readonly fields: object;
+  /** The most bytes of a body. */
+  readonly bodyLimitBytes: number;
 }
 
 const POST_ONLY = { method: "POST", allow: "POST", fields: {} } as const;
@@ -44,6 +46,14 @@ export const ENDPOINTS = {
     fields: {},
   }),
   machineList: make({ ...POST_ONLY, path: "/v1/machines/list", limit: "machine_list", perMinute: 60 }),
+  analyticsBatch: make({
+    ...POST_ONLY,
+    path: "/v1/analytics/batch",
+    limit: "analytics_batch",
+    perMinute: 10,
+    fields: { events: [{ event_type: "inference" }] },
+    bodyLimitBytes: 1024 * 1024,
+  }),
   analyticsLog: make({
     ...POST_ONLY,
     path: "/v1/analytics/log",
@@ -56,8 +66,10 @@ export const ENDPOINTS = {
 export const ALL: readonly Endpoint[] = Object.values(ENDPOINTS);
 export const WITH_BODY: readonly Endpoint[] = ALL.filter(({ method }) => method === "POST");
 
-function make(endpoint: Omit<Endpoint, "title">): Endpoint {
-  return { ...endpoint, title: `${endpoint.method} ${endpoint.path}` };
+type Described = Omit<Endpoint, "title" | "bodyLimitBytes"> & Partial<Pick<Endpoint, "bodyLimitBytes">>;
+
+function make(endpoint: Described): Endpoint {
+  return { bodyLimitBytes: 64 * 1024, ...endpoint, title: `${endpoint.method} ${endpoint.path}` };
 }
 
 export interface CallOptions {

@@ -12,6 +12,7 @@ export function usageEvent(fields: Partial<UsageEvent> = {}): UsageEvent {
   return {
     uuid: newUuid(),
     receivedAtMs: Date.now(),
+    occurredAtMs: null,
     keyUuid: newUuid(),
     licenseUuid: newUuid(),
     type: "inference",

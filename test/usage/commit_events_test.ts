@@ -53,6 +53,7 @@ describe("commitEvents()", () => {
       ...{ model_name: event.modelName, inference_type: "batch", duration_ms: 5e-324, success: false },
       ...{ error_message: "", metadata: { deep: [{ ünï: '"NULL"' }], n: 1e308 } },
       received_at: new Date(event.receivedAtMs),
+      occurred_at: null,
     });
   });
 
@@ -94,7 +95,7 @@ describe("commitEvents()", () => {
     const licenseUuid = await license(1);
     const claimed = () => {
       const digest = hash("sha256", newUuid(), "hex");
-      return { licenseUuid, claim: { hash: digest, digest, eventHash: digest } };
+      return { licenseUuid, claim: { hash: digest, digest, eventHash: digest, occurredAtMs: null } };
     };
     const events = (["error", "inference", "inference"] as const).map((type) =>
       usageEvent({ ...claimed(), type }),

@@ -163,7 +163,7 @@ describe("commitEvents()", () => {
     const [licenseUuid, bounds] = [await license(), { licenseBytes: 100 }];
     const digest = hash("sha256", "a", "hex");
     const send = (name: string, bytes: number) => {
-      const claim = { hash: hash("sha256", name, "hex"), digest, eventHash: digest };
+      const claim = { hash: hash("sha256", name, "hex"), digest, eventHash: digest, occurredAtMs: null };
       return commit([saying(bytes, { licenseUuid, claim })], { bounds });
     };
     expect(await send("first", 90)).toMatchObject({ truncated: [], known: [] });
@@ -238,7 +238,8 @@ describe("commitEvents()", () => {
         for (let round = 0; round < 100; round++) {
           const events = Array.from({ length: 10 }, (_, index) => {
             const name = hash("sha256", newUuid(), "hex");
-            const claim = index % 3 === 0 ? { hash: name, digest: name, eventHash: name } : null;
+            const claim =
+              index % 3 === 0 ? { hash: name, digest: name, eventHash: name, occurredAtMs: null } : null;
             const type = index % 2 === 0 ? "error" : "inference";
             const bytes = Math.floor(Math.random() * 20);
             return saying(bytes, {
@@ -283,7 +284,10 @@ describe("commitEvents()", () => {
       await until(async () => (await countWaiting(server.database)) === 2);
       return { batches: Promise.allSettled([down, up]) };
     });
-    const committed = { status: "fulfilled" as const, value: { grants: [], known: [], truncated: [] } };
+    const committed = {
+      status: "fulfilled" as const,
+      value: { grants: [], known: [], truncated: [], usedBefore: new Map() },
+    };
     expect(await sent.batches).toEqual([committed, committed]);
     for (const each of [first, middle, last]) expect(await sizesStored(each)).toEqual([1, 1, 1]);
     await Promise.all([one.close(), two.close()]);

@@ -56,7 +56,12 @@ export function sameClaim(licenseUuid: string, events: readonly Partial<UsageEve
   const [keyUuid, claim] = [newUuid(), sha256(newUuid())];
   return events.map((fields, i) => {
     const digest = sha256(`${i}`);
-    return usageEvent({ licenseUuid, keyUuid, ...fields, claim: { hash: claim, digest, eventHash: digest } });
+    return usageEvent({
+      licenseUuid,
+      keyUuid,
+      ...fields,
+      claim: { hash: claim, digest, eventHash: digest, occurredAtMs: null },
+    });
   });
 }
 

@@ -57,34 +57,36 @@ export class SlidingWindow {
     if (this.#total > 0 && this.#oldestSecond + COUNTED_SECONDS <= second) this.#dropPairs(second);
   }
 
-  /** Counts one request in `second`. Call `forget(second)` first: it bounds the ring. */
-  count(second: number): void {
+  /** Counts `units` requests (≥ 1) in `second`. Call `forget(second)` first: it bounds the ring. */
+  count(second: number, units = 1): void {
     if (this.#newestCount === 0) this.#oldestSecond = second;
     else if (this.#newestSecond !== second) this.#push();
     else {
       if (this.#newestCount >= MAX_COUNT_PER_SECOND) return;
-      this.#newestCount += 1;
-      this.#total += 1;
+      this.#newestCount += units;
+      this.#total += units;
       return;
     }
     this.#newestSecond = second;
-    this.#newestCount = 1;
-    this.#total += 1;
+    this.#newestCount = units;
+    this.#total += units;
   }
 
-  /** Takes back one request that was counted in `second`; does nothing if the second has left the window. */
-  takeBack(second: number): void {
+  /** Takes back `units` requests that were counted in `second`; does nothing if the second has left the window. */
+  takeBack(second: number, units = 1): void {
     if (this.#newestCount === 0) return;
     if (this.#newestSecond !== second) {
       for (let i = 0; i < this.#pairs; i++) {
-        if (this.#secondAt(i) !== second || this.#countAt(i) === 0) continue;
-        this.#ring[this.#indexOf(i) + 1] = this.#countAt(i) - 1;
-        this.#total -= 1;
+        if (this.#secondAt(i) !== second) continue;
+        const taken = Math.min(units, this.#countAt(i));
+        this.#ring[this.#indexOf(i) + 1] = this.#countAt(i) - taken;
+        this.#total -= taken;
       }
       return;
     }
-    this.#newestCount -= 1;
-    this.#total -= 1;
+    const taken = Math.min(units, this.#newestCount);
+    this.#newestCount -= taken;
+    this.#total -= taken;
     // The newest pair is never 0 unless the window is empty: `count` and `emptyAtSecond` rely on that.
     while (this.#newestCount === 0 && this.#pairs > 0) {
       this.#pairs -= 1;

@@ -12,7 +12,7 @@
  */
 import { SlidingWindow } from "./sliding_window.ts";
 
-/** The decision about one request, with the numbers for its headers. */
+/** The decision about one request, or about several that are counted together, with the numbers for its headers. */
 export interface Verdict {
   /** Whether there was room for the request. */
   readonly allowed: boolean;
@@ -24,6 +24,8 @@ export interface Verdict {
   readonly retryAfterSeconds: number;
   /** The second in which the request was counted; undefined if it was not counted. */
   readonly countedSecond: number | undefined;
+  /** How many requests were counted together; 1 by default. */
+  readonly units?: number;
   /** Milliseconds from the given time until the window is empty, if no more requests are counted. */
   readonly resetAfterMs: number;
 }
@@ -32,9 +34,14 @@ export interface Verdict {
 export interface KeyWindows {
   /** Counts a request if there is room. */
   take(sender: Sender, nowMs: number): Verdict | Promise<Verdict>;
+  /**
+   * Counts `units` requests if there is room for all of them, and otherwise none. `units` is 1 or more and at most the
+   * limit, if there is one. After a refusal, `remaining` says for how many there is room.
+   */
+  takeMany(sender: Sender, nowMs: number, units: number): Verdict | Promise<Verdict>;
   /** Returns the decision without counting. */
   peek(sender: Sender, nowMs: number): Verdict | Promise<Verdict>;
-  /** Takes back the request of `verdict`, if it was counted. Returns the decision afterwards. */
+  /** Takes back the requests of `verdict`, if they were counted. Returns the decision afterwards. */
   takeBack(sender: Sender, verdict: Verdict, nowMs: number): Verdict;
   stats(): WindowStats;
 }
@@ -142,13 +149,25 @@ export class WindowTable implements KeyWindows {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
     const limit = this.#limitFor(sender);
-    const window =
-      this.#windowOf(sender) ?? (this.#overflowIsFull(limit) ? this.#spill() : this.#admit(sender));
-    window.forget(this.#second);
+    const window = this.#windowToCount(sender, limit);
     const allowed = window.total < limit;
     if (allowed) this.#count(window);
     else this.#refused += 1;
     return this.#verdict(window, limit, allowed, nowMs);
+  }
+
+  /** Counts `units` requests of the sender (1 to the limit) if there is room for all of them; otherwise none. */
+  takeMany(sender: string | Sender, nowMs: number, units: number): Verdict {
+    if (this.#limit === 0) return switchedOff;
+    this.#advance(nowMs);
+    const limit = this.#limitFor(sender);
+    const window = this.#windowToCount(sender, limit);
+    const allowed = window.total + units <= limit;
+    if (allowed) this.#count(window, units);
+    else this.#refused += 1;
+    const verdict = this.#verdict(window, limit, allowed, nowMs);
+    if (allowed) return { ...verdict, units };
+    return { ...verdict, retryAfterSeconds: window.roomAtSecond(limit - units + 1) - this.#second };
   }
 
   /**
@@ -182,13 +201,21 @@ export class WindowTable implements KeyWindows {
     this.#advance(nowMs);
     // A window created since then has inherited the request from the overflow window, which keeps it for all others.
     const window = this.#windowOf(sender) ?? this.#overflow;
-    window.takeBack(verdict.countedSecond);
+    window.takeBack(verdict.countedSecond, verdict.units);
     // Not the present limit of the sender: one answer names one limit.
     return this.#look(window, verdict.limit, nowMs);
   }
 
   stats() {
     return { windows: this.#held.size, refused: this.#refused, overflowHits: this.#overflowHits };
+  }
+
+  /** Returns the window that counts a request of the sender, without the seconds that are over. */
+  #windowToCount(sender: string | Sender, limit: number): HeldWindow {
+    const window =
+      this.#windowOf(sender) ?? (this.#overflowIsFull(limit) ? this.#spill() : this.#admit(sender));
+    window.forget(this.#second);
+    return window;
   }
 
   #windowOf(sender: string | Sender): HeldWindow | undefined {
@@ -223,9 +250,9 @@ export class WindowTable implements KeyWindows {
     };
   }
 
-  #count(window: HeldWindow): void {
+  #count(window: HeldWindow, units = 1): void {
     const isInOrder = window.newestSecond === this.#second || window === this.#overflow;
-    window.count(this.#second);
+    window.count(this.#second, units);
     if (!isInOrder) this.#moveToEnd(window);
   }
 

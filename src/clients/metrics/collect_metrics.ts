@@ -85,8 +85,12 @@ function ofRequests({ requestMetrics: requests }: MetricsSources): Metrics {
       entries.map(([endpoint, metrics]) => ({ labels: { endpoint }, value: metrics.durations() })),
     ],
     claviger_quota_exhausted_total: [
-      "Requests refused because the month's quota of their license was used up, by endpoint",
-      samplesBy("endpoint", { validate: exhausted("validate"), analytics: exhausted("analytics") }),
+      "Requests, and events of batches, refused because the month's quota of their license was used up, by endpoint",
+      samplesBy("endpoint", {
+        validate: exhausted("validate"),
+        analytics: exhausted("analytics"),
+        analytics_batch: requests.endpoint("analytics_batch").eventsOverQuota,
+      }),
     ],
   };
 }

@@ -52,6 +52,8 @@ interface OutcomeCount {
 export class EndpointMetrics {
   readonly #outcomes = new Float64Array(OUTCOMES.length);
   readonly #seconds = new Histogram(BOUNDS_SECONDS);
+  /** Events of batches that were refused because the month's quota was used up. */
+  eventsOverQuota = 0;
 
   count(outcome: Outcome, durationMs: number): void {
     const index = indexOf(outcome);

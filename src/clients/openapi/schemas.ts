@@ -10,7 +10,8 @@ import type { Brand } from "../../licensing/mod.ts";
 import { featuresOf, TIERS, valuesSchema } from "../../licensing/mod.ts";
 import { CLIENT_CODES, toWireCode } from "../../wire/mod.ts";
 import { revocation } from "../auth_routes.ts";
-import { eventFields } from "../event_fields.ts";
+import { MOST_EVENTS } from "../batch_routes.ts";
+import { batchEventFields, eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
 import { licenseFields } from "../license_routes.ts";
 import { machineListFields } from "../machine_list_routes.ts";
@@ -87,6 +88,19 @@ export function createSchemas(brand: Brand) {
     code: oneOfThese([...new Set(CLIENT_CODES.map(toWireCode))]),
   };
 
+  const logged = {
+    logged: v.literal(true),
+    event_id: identifier("evt"),
+    quota: v.object({ used: count(), remaining: v.nullable(count()) }),
+    truncated: v.optional(
+      described(v.literal(true), "The texts of the event had no room and were not stored; absent otherwise"),
+    ),
+  };
+  const chargedMonth = described(
+    v.pipe(v.string(), v.regex(/^\d{4}-\d{2}$/)),
+    "The month to which the event belongs, UTC: `quota` is that of this month",
+  );
+
   return {
     KeyRequest: v.object({ api_key: apiKey }),
     RevocationRequest: v.object({ api_key: apiKey, ...revocation.entries }),
@@ -96,6 +110,10 @@ export function createSchemas(brand: Brand) {
     ReleaseRequest: v.object({ api_key: apiKey, ...releaseFields.entries }),
     MachineListRequest: v.object({ api_key: apiKey, ...machineListFields.entries }),
     EventRequest: v.object({ api_key: apiKey, ...eventFields.entries }),
+    EventsRequest: v.object({
+      api_key: apiKey,
+      events: v.pipe(v.array(batchEventFields), v.minLength(1), v.maxLength(MOST_EVENTS)),
+    }),
     Validation: v.object({
       valid: v.literal(true),
       user_id: identifier("usr"),
@@ -142,15 +160,21 @@ export function createSchemas(brand: Brand) {
     MachineList: machinesPageSchema,
     ModelList: v.object({ models: v.array(Model), total: count() }),
     Model,
-    EventLogged: v.object({
-      logged: v.literal(true),
-      event_id: identifier("evt"),
-      quota: v.object({ used: count(), remaining: v.nullable(count()) }),
-      truncated: v.optional(
-        described(
-          v.literal(true),
-          "The texts of the event had no room and were not stored; absent otherwise",
+    EventLogged: v.object(logged),
+    EventsLogged: v.object({
+      results: described(
+        v.array(
+          v.union([
+            v.object({ ...logged, month: chargedMonth }),
+            v.object({
+              logged: v.literal(false),
+              ...error,
+              month: v.optional(chargedMonth),
+              quota: v.optional(logged.quota),
+            }),
+          ]),
         ),
+        "One for each event, in their order. `month` and `quota` are absent if a field of the event was wrong",
       ),
     }),
     Healthy: v.object({ status: v.literal("healthy"), ...health }),

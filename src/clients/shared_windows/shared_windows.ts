@@ -6,6 +6,9 @@
  * idle service answers at once, and a busy one asks for many keys together. A key whose window is known to be full is
  * refused without a statement until the second that the statement named.
  *
+ * Requests that are counted together, all or none, wait in a line of their own, so that they take no room from the others
+ * when there is too little for them. A statement has one line of a window, so the next statement takes them.
+ *
  * A request whose statement has an unknown outcome is not admitted, and may stay counted for a minute. The same is true
  * for a request that should be taken back.
  */
@@ -42,13 +45,14 @@ export function createSharedWindows(database: Database, clock: Clock) {
     max: MAX_FULL,
   });
   let isRunning = false;
+  let linesOfMany = 0;
 
   /**
    * Returns the line of a window, whose statement is sent when the statement before has returned. A line that waits keeps its
    * limit: if the limit of the key has just changed, the requests of the next line get the new one.
    */
-  function lineOf(window: Pick<Line, "keyUuid" | "endpoint" | "limit">): Line {
-    const known = lines.get(nameOf(window));
+  function lineOf(window: Pick<Line, "keyUuid" | "endpoint" | "limit">, name = nameOf(window)): Line {
+    const known = lines.get(name);
     if (known !== undefined) return known;
     const line = {
       ...window,
@@ -59,7 +63,7 @@ export function createSharedWindows(database: Database, clock: Clock) {
     };
     // Nobody waits for a line that only takes requests back.
     line.counted.promise.catch(() => {});
-    lines.set(nameOf(window), line);
+    lines.set(name, line);
     // Requests that this turn of the event loop has already read join the same statement.
     if (!isRunning) setImmediate(run);
     isRunning = true;
@@ -73,8 +77,12 @@ export function createSharedWindows(database: Database, clock: Clock) {
 
   function takeLines(): Line[] {
     const taken: Line[] = [];
+    const windows = new Set<string>();
     const nowMs = clock.monotonicMs();
     for (const [name, line] of lines) {
+      const window = nameOf(line);
+      if (windows.has(window)) continue;
+      windows.add(window);
       lines.delete(name);
       if (nowMs - line.sinceMs < MAX_WAIT_MS) taken.push(line);
       else line.counted.reject(new DatabaseUnavailable("waited too long to be counted"));
@@ -134,7 +142,46 @@ export function createSharedWindows(database: Database, clock: Clock) {
       return toRefusal(window, limit);
     }
 
+    async function askMany(sender: Sender, units: number): Promise<Verdict> {
+      if (waiting + units > MAX_WAITING)
+        throw new DatabaseUnavailable("too many requests wait to be counted");
+      const window = { keyUuid: sender.uuid, endpoint, limit: limitOf(sender) };
+      const line = lineOf(window, `${nameOf(window)} ${++linesOfMany}`);
+      line.wanted = units;
+      waiting += units;
+      const counted = await line.counted.promise.finally(() => {
+        waiting -= units;
+      });
+      const { granted, second, total, lastSecond, nowMs } = counted;
+      const verdict = toRefusal(counted, window.limit);
+      if (granted === units) {
+        const remaining = window.limit - total;
+        return { ...verdict, allowed: true, remaining, retryAfterSeconds: 0, countedSecond: second, units };
+      }
+      if (granted > 0) takeBackMany(window, second, granted);
+      refused++;
+      // The statement does not say when there is room for so many: at the latest when all others have left the window.
+      const emptyMs = lastSecond === null ? 1_000 : toMs(lastSecond + 61) - nowMs;
+      return {
+        ...verdict,
+        remaining: Math.max(0, window.limit - total + granted),
+        retryAfterSeconds: Math.min(61, Math.max(1, Math.ceil(emptyMs / 1_000))),
+      };
+    }
+
+    function takeBackMany(
+      window: Pick<Line, "keyUuid" | "endpoint" | "limit">,
+      second: number,
+      units: number,
+    ) {
+      full.delete(nameOf(window));
+      if (lines.size < MAX_WAITING) lineOf(window).takenBack.push(...Array(units).fill(second));
+    }
+
     return {
+      takeMany(sender, _nowMs, units) {
+        return askMany(sender, units);
+      },
       take(sender, nowMs) {
         const refusal = refusalOf(sender, nowMs);
         if (refusal === undefined) return ask(sender, 1);
@@ -143,12 +190,10 @@ export function createSharedWindows(database: Database, clock: Clock) {
       },
       peek: (sender, nowMs) => refusalOf(sender, nowMs) ?? ask(sender, 0),
       takeBack({ uuid }, verdict) {
-        const { countedSecond, remaining, limit } = verdict;
+        const { countedSecond, remaining, limit, units = 1 } = verdict;
         if (countedSecond === undefined) return verdict;
-        const window = { keyUuid: uuid, endpoint, limit };
-        full.delete(nameOf(window));
-        if (lines.size < MAX_WAITING) lineOf(window).takenBack.push(countedSecond);
-        return { ...verdict, allowed: true, remaining: remaining + 1, countedSecond: undefined };
+        takeBackMany({ keyUuid: uuid, endpoint, limit }, countedSecond, units);
+        return { ...verdict, allowed: true, remaining: remaining + units, countedSecond: undefined };
       },
       stats: () => ({ refused, waiting }),
     };

@@ -139,7 +139,11 @@ const TABLE = {
   CLAVIGER_LIMIT_LICENSE: requestLimit("10", "/v1/auth/license", { grows: true }),
   CLAVIGER_LIMIT_REPO_TOKEN: requestLimit("20", "/v1/installer/repo-token"),
   CLAVIGER_LIMIT_MODELS: requestLimit("60", "/v1/models/list"),
-  CLAVIGER_LIMIT_ANALYTICS: requestLimit("1000", "/v1/analytics/log"),
+  CLAVIGER_LIMIT_ANALYTICS: requestLimit(
+    "1000",
+    "/v1/analytics/log, together with the events of /v1/analytics/batch",
+  ),
+  CLAVIGER_LIMIT_ANALYTICS_BATCH: requestLimit("10", "/v1/analytics/batch"),
   CLAVIGER_LIMIT_MACHINE_ACTIVATE: requestLimit("60", "/v1/machines/activate", { grows: true }),
   CLAVIGER_LIMIT_MACHINE_HEARTBEAT: requestLimit("60", "/v1/machines/heartbeat"),
   CLAVIGER_LIMIT_MACHINE_RELEASE: requestLimit("60", "/v1/machines/release"),
