@@ -2,15 +2,16 @@
  * Builds a release: `bun src/build/release.ts [--outdir dist/release] [--sign-key FILE]`.
  *
  * A release has an executable for each platform, each with the PostgreSQL that `postgres.ts` builds for it, a Debian
- * package and an image for each machine, the SBOM, the statements about published faults (VEX), `SHA256SUMS` and
- * `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the package registry. The
- * machine and the glibc that this prints are read from the headers of the finished executable.
+ * package and an image for each machine, the packages of the clients, the SBOM, the statements about published faults
+ * (VEX), `SHA256SUMS` and `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the
+ * package registry. The machine and the glibc that this prints are read from the headers of the finished executable.
  */
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
 import { BUILT_POSTGRES } from "../base/version.ts";
+import { buildClientPackages } from "./client_packages.ts";
 import { readCommit, readSourceDate } from "./commit.ts";
 import { compileExecutable, preparePostgres } from "./compile.ts";
 import { buildDebianPackage } from "./debian_package.ts";
@@ -62,6 +63,7 @@ async function release(outdir: string): Promise<void> {
   mkdirSync(outdir, { recursive: true });
   const { version } = packageJson;
   const about = { version, commit: readCommit(), createdAtSeconds: readSourceDate() };
+  const clients = await buildClientPackages(about, outdir);
   const files: ReleaseFile[] = [];
   const notices = renderNotices();
   for (const target of TARGETS) {
@@ -76,11 +78,11 @@ async function release(outdir: string): Promise<void> {
   }
   const texts = {
     "NOTICES.txt": notices,
-    [`claviger-${version}.cdx.json`]: renderSbom({ ...about, files }),
+    [`claviger-${version}.cdx.json`]: renderSbom({ ...about, files, clients }),
     [`claviger-${version}.openvex.json`]: renderVex(),
   };
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(outdir, name), text);
-  const names = [...files.map(({ path }) => basename(path)), ...Object.keys(texts)];
+  const names = [...[...files, ...clients].map(({ path }) => basename(path)), ...Object.keys(texts)];
   const signer = writeSums(outdir, { files: names, key: values["sign-key"] });
   console.log(`${outdir}: SHA256SUMS, ${Object.keys(texts).join(", ")}`);
   console.log(

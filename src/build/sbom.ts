@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
+import type { ClientPackage } from "./client_packages.ts";
 import type { DebianPackage } from "./debian_packages.ts";
 import { sha256Of } from "./digest.ts";
 import type { Machine } from "./elf.ts";
@@ -36,6 +37,7 @@ interface SbomOptions {
   readonly commit: string;
   readonly createdAtSeconds: number;
   readonly files: readonly ReleaseFile[];
+  readonly clients: readonly ClientPackage[];
 }
 
 interface Component {
@@ -47,7 +49,7 @@ interface Component {
 const ORIGIN_OF_CRATES = "a lock file of Bun from before this version; the executable does not confirm it";
 
 /** Returns the document as JSON, with the license, digest and package URL of each part. */
-export function renderSbom({ commit, createdAtSeconds, files }: SbomOptions): string {
+export function renderSbom({ commit, createdAtSeconds, files, clients }: SbomOptions): string {
   const { version, description } = packageJson;
   const name = `pkg:generic/claviger@${version}`;
   const program = listPackages("bun").map(toNpmComponent);
@@ -57,6 +59,12 @@ export function renderSbom({ commit, createdAtSeconds, files }: SbomOptions): st
     for (const part of inside) parts.set(part["bom-ref"], part);
     return { ref: refOf(file), dependsOn: inside.map((part) => part["bom-ref"]) };
   });
+  const ofClients = clients.map((client) => {
+    const needed = client.needs.map(toNeeded);
+    for (const part of needed) parts.set(part["bom-ref"], part);
+    return { ref: refOf(client), dependsOn: needed.map((part) => part["bom-ref"]) };
+  });
+  const all = [...files, ...clients];
   return `${JSON.stringify(
     {
       bomFormat: "CycloneDX",
@@ -74,19 +82,19 @@ export function renderSbom({ commit, createdAtSeconds, files }: SbomOptions): st
           properties: [{ name: "claviger:commit", value: commit }],
         },
       },
-      components: [...files.map(toFile), ...parts.values()],
-      dependencies: [{ ref: name, dependsOn: files.map(refOf) }, ...dependencies],
+      components: [...all.map(toFile), ...parts.values()],
+      dependencies: [{ ref: name, dependsOn: all.map(refOf) }, ...dependencies, ...ofClients],
     },
     null,
     2,
   )}\n`;
 }
 
-function refOf({ path }: ReleaseFile): string {
+function refOf({ path }: Pick<ReleaseFile, "path">): string {
   return `file:${path.slice(path.lastIndexOf("/") + 1)}`;
 }
 
-function toFile(file: ReleaseFile): Component {
+function toFile(file: Pick<ReleaseFile, "path">): Component {
   const ref = refOf(file);
   return { type: "file", "bom-ref": ref, name: ref.slice("file:".length), hashes: [toHash(file.path)] };
 }
@@ -178,6 +186,13 @@ function toDebian({ name, source, version, architecture, sha256 }: DebianPackage
   const hashes = [{ alg: "SHA-256", content: sha256 }];
   const licenses = licensed(`LicenseRef-/usr/share/doc/${name}/copyright in the image`);
   return { type: "library", "bom-ref": purl, name, version, hashes, licenses, purl };
+}
+
+/** A package that pip adds to a client. It is in no file of the release, so it has no version and no digest here. */
+function toNeeded(name: string): Component {
+  const purl = `pkg:pypi/${name}`;
+  const properties = [{ name: "claviger:origin", value: "not in the release: pip installs it" }];
+  return { type: "library", "bom-ref": purl, name, scope: "optional", purl, properties };
 }
 
 /** A license has an id if SPDX lists it, otherwise a name. Several licenses are one expression, such as `MIT OR ISC`. */

@@ -22,7 +22,11 @@ const program: ReleaseFile = {
   postgres: { machine: platform, folder },
 };
 const image = { ...program, path: join(release, "image.tar"), debian: listDebianPackages("amd64") };
-for (const { path } of [program, image]) writeFileSync(path, path);
+const clients = [
+  { path: join(release, "client.tgz"), needs: [] },
+  { path: join(release, "client.whl"), needs: ["cryptography"] },
+];
+for (const { path } of [program, image, ...clients]) writeFileSync(path, path);
 
 const POSTGRES_SOURCE_REFERENCE = {
   type: "source-distribution",
@@ -48,7 +52,12 @@ interface Bom {
 
 describe.skipIf(!isBuilt)("renderSbom()", () => {
   const text = () =>
-    renderSbom({ commit: "0123456789ab", createdAtSeconds: 1_800_000_000, files: [program, image] });
+    renderSbom({
+      commit: "0123456789ab",
+      createdAtSeconds: 1_800_000_000,
+      files: [program, image],
+      clients,
+    });
   const bom: Bom = isBuilt ? JSON.parse(text()) : { components: [], dependencies: [] };
 
   const insideBun = () => bom.components.find(({ name }) => name === "bun")?.components ?? [];
@@ -89,6 +98,7 @@ describe.skipIf(!isBuilt)("renderSbom()", () => {
       ...(inside["file:claviger-linux"] ?? []),
       ...listDebianPackages("amd64").map(({ name }) => expect.stringContaining(`pkg:deb/debian/${name}@`)),
     ]);
+    expect([inside["file:client.tgz"], inside["file:client.whl"]]).toEqual([[], ["pkg:pypi/cryptography"]]);
     for (const ref of Object.values(inside).flat()) expect(refs).toContain(ref);
   });
 
