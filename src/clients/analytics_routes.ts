@@ -81,7 +81,7 @@ export function analyticsLog({ authenticator, events, clock }: HandlerDeps): Han
     const written = events.write(claimed === null ? event : withClaim(event, claimed, { fields }));
     return written.then((outcome) =>
       outcome.kind === "committed"
-        ? { status: 202, body: `{${renderLogged(outcome, record, month)}}` }
+        ? { status: 202, body: renderLogged(outcome, { record, month }) }
         : refusalOfEvent(outcome),
     );
   };

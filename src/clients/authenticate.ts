@@ -77,8 +77,7 @@ export interface Authenticator {
    */
   countEvents(
     exchange: Exchange,
-    record: KeyRecord,
-    units: number,
+    counted: { readonly record: KeyRecord; readonly units: number },
   ): Eventually<{ readonly takeBack: () => void } | Refusal>;
   /** Takes back the count of a request if the service itself failed, so that the client does not pay for it. */
   takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void;
@@ -183,11 +182,11 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       const usable = andThen(countAgain(counting, exchange, { endpoint, record }), requireUsable);
       return andThen(usable, (each) => (isRefusal(each) ? each : undefined));
     },
-    countEvents: (exchange, record, units) =>
-      andThen(countEvents(counting, exchange, { record, units }), (verdict) => {
+    countEvents: (exchange, counted) =>
+      andThen(countEvents(counting, exchange, counted), (verdict) => {
         if (isRefusal(verdict)) return verdict;
         const { byKey } = limiter.windows.analytics;
-        return { takeBack: () => void byKey.takeBack(record, verdict, clock.monotonicMs()) };
+        return { takeBack: () => void byKey.takeBack(counted.record, verdict, clock.monotonicMs()) };
       }),
     takeBack: (exchange, endpoint) => takeBack(counting, exchange, endpoint),
     countAgainstAddress: (exchange, endpoint) => countAgainstAddress(counting, exchange, endpoint),

@@ -78,8 +78,8 @@ export const LOG_EVENTS: EndpointOperation = {
         {
           logged: true,
           event_id: "evt_019a0000000070008000000000000000",
-          quota: { used: 49_999, remaining: 1 },
           month: "2026-10",
+          quota: { used: 49_999, remaining: 1 },
         },
         {
           logged: false,
@@ -111,7 +111,9 @@ export function analyticsBatch({ authenticator, events, limits, clock }: Handler
     const dated = read.flatMap((event, index) => (isRefusal(event) ? [] : [{ index, event }]));
     const results = read.map((event) => (isRefusal(event) ? renderRefused(event) : ""));
     const counted =
-      dated.length === 0 ? undefined : await authenticator.countEvents(exchange, record, dated.length);
+      dated.length === 0
+        ? undefined
+        : await authenticator.countEvents(exchange, { record, units: dated.length });
     if (isRefusal(counted)) return counted;
     // The events of one day go together, because a statement charges one day.
     dated.sort((one, other) => timeOf(one) - timeOf(other));
@@ -123,7 +125,7 @@ export function analyticsBatch({ authenticator, events, limits, clock }: Handler
         throw outcome?.reason;
       }
       if (outcome.value.kind === "quota_exceeded") exchange.eventsOverQuota++;
-      results[index] = renderResult(outcome.value, record, monthOf(timeOf({ event })));
+      results[index] = renderResult(outcome.value, { record, month: monthOf(timeOf({ event })) });
     }
     return { status: 200, body: `{"results":[${results.join()}]}` };
   }
@@ -162,14 +164,20 @@ function timeOf({ event }: Pick<Dated, "event">): number {
 }
 
 /** Renders the result of an event that belongs to a month, as JSON. */
-function renderResult(outcome: EventOutcome, record: KeyRecord, month: Month): string {
-  const inMonth = `"month":"${toMonthText(month)}"`;
-  if (outcome.kind === "committed") return `{${renderLogged(outcome, record, month)},${inMonth}}`;
-  const quota =
-    outcome.kind === "quota_exceeded" ? `,${inMonth},${renderEventQuota(record, outcome.used)}` : "";
-  return renderRefused(refusalOfEvent(outcome), quota);
+function renderResult(
+  outcome: EventOutcome,
+  { record, month }: { readonly record: KeyRecord; readonly month: Month },
+): string {
+  const more = `"month":"${toMonthText(month)}",`;
+  if (outcome.kind === "committed") return renderLogged(outcome, { record, month, more });
+  const isUsedUp = outcome.kind === "quota_exceeded";
+  return renderRefused(
+    refusalOfEvent(outcome),
+    isUsedUp ? more + renderEventQuota(record, outcome.used) : "",
+  );
 }
 
 function renderRefused({ sentence, code }: Refusal, more = ""): string {
-  return `{"logged":false,"error":${JSON.stringify(sentence)},"code":"${toWireCode(code)}"${more}}`;
+  const comma = more === "" ? "" : ",";
+  return `{"logged":false,"error":${JSON.stringify(sentence)},"code":"${toWireCode(code)}"${comma}${more}}`;
 }

@@ -86,12 +86,18 @@ function toMismatch(field: string | undefined): Refusal {
   );
 }
 
-/** Renders the fields of a stored event as JSON, without the braces; `used` by default as the record knows it. */
-export function renderLogged(outcome: Stored, record: KeyRecord, month: Month): string {
+/**
+ * Renders the result of a stored event as JSON; `used` by default as the record knows it. `more` stands before the quota, such
+ * as `"month":"2026-11",`.
+ */
+export function renderLogged(
+  outcome: Stored,
+  { record, month, more = "" }: { readonly record: KeyRecord; readonly month: Month; readonly more?: string },
+): string {
   const quota = renderEventQuota(record, outcome.used ?? usedIn(record, month.index));
   const truncated = outcome.isTruncated ? `,"truncated":true` : "";
   // Joined by hand: no value in it needs escaping in JSON.
-  return `"logged":true,"event_id":"${toId("evt", outcome.eventUuid)}",${quota}${truncated}`;
+  return `{"logged":true,"event_id":"${toId("evt", outcome.eventUuid)}",${more}${quota}${truncated}}`;
 }
 
 /** Renders the quota as JSON: the units used in a month, and what remains of it under the present limit. */
