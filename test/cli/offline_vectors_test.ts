@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import vectors from "../../src/cli/guide/offline_vectors.json" with { type: "json" };
+import vectors from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
 import { checkLicense, parseJwks, toJwk, toPem } from "../../src/licensing/signed_licenses/mod.ts";
 import { createCommandLine } from "./command_line.ts";
 

@@ -4,7 +4,6 @@ import { findNearest, findSetting } from "../../installation/config/mod.ts";
 import { command } from "../command.ts";
 import alerts from "../guide/alerts.yml" with { type: "text" };
 import dashboard from "../guide/grafana_dashboard.json" with { type: "json" };
-import ofOffline from "../guide/offline_vectors.json" with { type: "json" };
 import { findGuidePage, PAGES } from "../guide/pages.ts";
 import { renderGuidePage } from "../guide/render_guide_page.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
@@ -12,7 +11,8 @@ import python from "../guide/sdk/claviger_client.py" with { type: "text" };
 import shell from "../guide/sdk/claviger_client.sh" with { type: "text" };
 // @ts-expect-error: as a text it has a default export, which it has not as a module.
 import typescript from "../guide/sdk/claviger_client.ts" with { type: "text" };
-import ofSdk from "../guide/sdk/vectors.json" with { type: "json" };
+import licenses from "../guide/sdk/license_vectors.json" with { type: "json" };
+import ofModules from "../guide/sdk/vectors.json" with { type: "json" };
 import type { Invocation } from "../invocation.ts";
 import { flag, option } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
@@ -22,7 +22,7 @@ const BLOCKS = { python: "python", typescript: "ts", shell: "sh" } as const;
 const MODULES: Readonly<Record<ClientLanguage, string>> = { python, typescript, shell };
 
 /** The test vectors, by the names of their pages. */
-const VECTORS: Readonly<Record<string, object>> = { offline: ofOffline, sdk: ofSdk };
+const VECTORS: Readonly<Record<string, object>> = { offline: licenses, sdk: { ...ofModules, licenses } };
 
 type ClientLanguage = keyof typeof BLOCKS;
 const CLIENT_LANGUAGES = Object.keys(BLOCKS) as ClientLanguage[];
