@@ -1,6 +1,9 @@
-/** The clients of the page `offline` are modules, and check licenses as the test vectors say. */
-import { describe, expect, test } from "bun:test";
-import { chmodSync, symlinkSync } from "node:fs";
+/**
+ * The client in shell of the page `offline`, and the service itself, check licenses as the test vectors say. The tests of
+ * the modules in Python and TypeScript are with those of their other vectors.
+ */
+import { expect, test } from "bun:test";
+import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import vectors from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
 import { checkLicense, parseJwks, toJwk, toPem } from "../../src/licensing/signed_licenses/mod.ts";
@@ -24,85 +27,11 @@ interface Result {
   readonly entitlements?: object;
 }
 
-/** What every client must make of the cases. */
+/** What the client must make of the cases. */
 const EXPECTED = vectors.cases.map(({ name, why, features, entitlements }) => ({
   name,
   ...(why === null ? { why, features, entitlements } : { why: WHY[why as keyof typeof WHY] }),
 }));
-
-function named(results: readonly Result[]) {
-  return results.map((result, index) => ({ name: vectors.cases[index]?.name, ...result }));
-}
-
-const PYTHON = `
-import json, sys
-from check import Refused, check, entitlements_of, features_at, read_keys
-pinned = read_keys("keys.json")
-def result(case):
-    terms = {name: case[name] for name in ("audience", "key_id", "fingerprint", "now", "seen")}
-    try:
-        claims = check(case["license"], pinned, **terms)
-    except Refused as refused:
-        return {"why": str(refused)}
-    values = {"features": features_at(claims, case["now"]), "entitlements": entitlements_of(claims)}
-    return {"why": None if claims["license_type"] == "research" else "other claims", **values}
-print(json.dumps([result(case) for case in json.load(sys.stdin)]))
-`;
-
-const TYPESCRIPT = `
-import { readFileSync } from "node:fs";
-import { check, entitlementsOf, featuresAt, readKeys } from "./check.ts";
-const pinned = readKeys("keys.json");
-const results: object[] = [];
-for (const { license, audience, key_id, fingerprint, now, seen } of JSON.parse(readFileSync(0, "utf8"))) {
-  const terms = { audience, keyId: key_id, fingerprint: fingerprint ?? undefined, now, seen };
-  const checking = check(license, pinned, terms);
-  results.push(await checking.then(
-    (claims) => ({
-      why: claims.license_type === "research" ? null : "other claims",
-      features: featuresAt(claims, now),
-      entitlements: entitlementsOf(claims),
-    }),
-    (error: Error) => ({ why: error.message }),
-  ));
-}
-console.log(JSON.stringify(results));
-`;
-
-// The interpreter itself, since `python3` may be a script that first searches for one.
-const python = Bun.spawnSync(["python3", "-c", "import cryptography, sys; print(sys.executable)"], {
-  stderr: "ignore",
-});
-const hasCryptography = python.exitCode === 0;
-if (!hasCryptography) console.warn("Skipped the client in Python: python3 has no package cryptography");
-
-describe.each([
-  {
-    language: "python",
-    file: "check.py",
-    command: [python.stdout.toString().trim(), "-B"],
-    program: PYTHON,
-    skip: !hasCryptography,
-  },
-  { language: "typescript", file: "check.ts", command: [process.execPath], program: TYPESCRIPT, skip: false },
-])("the client in $language", ({ language, file, command, program, skip }) => {
-  test.skipIf(skip)("is a module whose `check` decides as the vectors say", async () => {
-    using line = createCommandLine();
-    const { out } = await line.run(["guide", "offline", "--client", language]);
-    line.write(file, out);
-    line.write("keys.json", JSON.stringify(vectors.keys));
-    symlinkSync(join(import.meta.dir, "../../node_modules"), join(line.folder, "node_modules"));
-    const own = line.write(file.replace("check", "program"), program);
-    const child = Bun.spawn([...command, own], {
-      ...{ cwd: line.folder, stdin: "pipe", stdout: "pipe", stderr: "pipe", timeout: 60_000 },
-    });
-    child.stdin.write(JSON.stringify(vectors.cases));
-    child.stdin.end();
-    const [printed, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-    expect({ status: await child.exited, err }).toEqual({ status: 0, err: "" });
-    expect(named(JSON.parse(printed))).toEqual(EXPECTED);
-  });
-});
 
 test("the client in shell decides about good and expired licenses as the vectors say, and prints what they have", async () => {
   using line = createCommandLine();

@@ -17,15 +17,14 @@ import type { Invocation } from "../invocation.ts";
 import { flag, option } from "../parameter.ts";
 import { WrongUsage } from "../run.ts";
 
-/** The languages of the clients that pages of the manual print, and the names of their code blocks on the page `offline`. */
-const BLOCKS = { python: "python", typescript: "ts", shell: "sh" } as const;
-const MODULES: Readonly<Record<ClientLanguage, string>> = { python, typescript, shell };
+/** The clients that pages of the manual print. */
+const MODULES = { python, typescript, shell } as const satisfies Readonly<Record<string, string>>;
 
 /** The test vectors, by the names of their pages. */
 const VECTORS: Readonly<Record<string, object>> = { offline: licenses, sdk: { ...ofModules, licenses } };
 
-type ClientLanguage = keyof typeof BLOCKS;
-const CLIENT_LANGUAGES = Object.keys(BLOCKS) as ClientLanguage[];
+type ClientLanguage = keyof typeof MODULES;
+const CLIENT_LANGUAGES = Object.keys(MODULES) as ClientLanguage[];
 
 /** The width of text in a file or a pipe. */
 const PLAIN_COLUMNS = 80;
@@ -122,10 +121,12 @@ function isPaged(text: string, { env, isRoot }: Pick<Invocation, "env" | "isRoot
   return signal !== null || (status !== null && status !== 126 && status !== 127);
 }
 
-/** Returns the client of a page in a language; undefined if the page has no clients. */
+/**
+ * Returns the client of a page in a language; undefined if the page has no clients. One module does all in Python and in
+ * TypeScript; in shell the check of signed licenses is a program of its own, on the page `offline`.
+ */
 function printClient(page: string | undefined, language: ClientLanguage): string | undefined {
-  if (page === "sdk") return MODULES[language];
+  if (page === "sdk" || (page === "offline" && language !== "shell")) return MODULES[language];
   if (page !== "offline") return undefined;
-  const block = new RegExp(`^\`\`\`${BLOCKS[language]}\\n(.*?)^\`\`\`$`, "ms");
-  return block.exec(findGuidePage(page)?.text ?? "")?.[1];
+  return /^```sh\n(.*?)^```$/ms.exec(findGuidePage(page)?.text ?? "")?.[1];
 }

@@ -1,25 +1,63 @@
 /**
- * Takes a place for this machine, and keeps it by heartbeats. Needs Node 22.18 or Bun, and no package.
- * `claviger guide sdk` has the rules. `decide` contains them, and the test vectors are for `decide`.
- * As a module: wait for `client.activate()`, call `client.run()` without waiting for it, and ask `client.mayWork()` at
- * every use. The loop does not keep the program alive.
- * As a command: claviger_client.ts activate | run | status | release
- * Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT and LICENSE_NAME.
+ * The client of a license service: places on machines, licenses (also without a network), models and events. One file,
+ * for Node 22.18 and newer and for Bun, without a package. `claviger guide sdk` has the rules.
+ *
+ * As a module: wait for `client.activate()`, call `client.run()` and `client.runEvents()` without waiting for them, and
+ * ask `client.mayWork()` at every use. The loops do not keep the program alive. One process for each state file.
+ * As a command: claviger_client.ts without arguments lists the commands.
+ *
+ * The rules are in pure functions, for which there are test vectors (`claviger guide sdk --vectors`): `decide` (places),
+ * `keepValidation` (kept answers), `check` (signed licenses), `settleEvents` (events) and `decideDownload` (models).
  */
-import { createHash, randomBytes } from "node:crypto";
-import { existsSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
+import { createHash, createPublicKey, randomBytes, randomUUID, verify as verifySignature } from "node:crypto";
+import {
+  appendFileSync,
+  closeSync,
+  createReadStream,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-const OFFLINE_SECONDS = 7 * 86_400; // the longest time for which a place may be used without an answer
-const CHECK_SECONDS = 3_600; // the longest time between two heartbeats
+const OFFLINE_SECONDS = 7 * 86_400; // the longest time for which an answer may be used without another one
+const CHECK_SECONDS = 3_600; // the longest time between two heartbeats; an answer of validate is fresh for as long
 const FULL_SECONDS = 30; // the wait for a place if the answer names none
 const CLOCK_TOLERANCE_SECONDS = 300;
 const TIMEOUT_MS = 10_000; // the service answers within 5 s
-const NAP_SECONDS = 15; // a sleeping computer stops timers, so the loop looks at the clock this often
+const IDLE_TIMEOUT_MS = 30_000; // a download that gets no byte for so long has lost its connection
+const NAP_SECONDS = 15; // a sleeping computer stops timers, so the loops look at the clock this often
+const MAX_TRIES = 4;
+const MAX_ANSWER_BYTES = 65_536;
+const MAX_BATCH_ANSWER_BYTES = 1_048_576;
+const MAX_LIST_BYTES = 4_194_304;
+const MAX_FILE_NAME_LENGTH = 200;
+const EVENT_SECONDS = 7 * 86_400; // the service takes no older events
+const MAX_EVENT_BYTES = 65_536;
+const MAX_QUEUE_EVENTS = 100_000;
+const MAX_QUEUE_BYTES = 67_108_864;
+const MAX_BATCH_EVENTS = 1_000;
+const MAX_BATCH_BYTES = 1_000_000;
+const BATCH_SECONDS = 10; // the service takes 10 batches a minute
+const IDLE_SECONDS = 3; // how often the loop of the events looks whether one waits
+const BROKEN_SECONDS = 60; // the wait of that loop after four failures in a row
 
+/** A request for a place. */
 export type Request = "activate" | "heartbeat" | "release";
 export type Next = Request | "done" | "stop";
+/** Every request whose answer has a form that shows who answered. */
+export type Question = Request | "validate" | "license" | "models" | "events";
+
+type Fields = Readonly<Record<string, unknown>>;
 
 /** What outlives a restart. Times are Unix seconds of the local clock. */
 export interface State {
@@ -31,14 +69,27 @@ export interface State {
   readonly failures: number; // how many requests in a row got no useful answer
 }
 
-interface Answer {
+export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>; // the names are in lower case
-  readonly body: Readonly<Record<string, unknown>>;
+  readonly body: Fields;
 }
 
+/** A refusal of the service, or of a signed license. The message says why; `code` is the one of the service, or "". */
+export class Refused extends Error {
+  readonly code: string;
+
+  constructor(message: string, code = "") {
+    super(message);
+    this.name = "Refused";
+    this.code = code;
+  }
+}
+
+// Places on machines
+
 /** A clock that was set back does not make a place last longer. */
-export function mayWork({ until, seen }: State, now: number): boolean {
+export function mayWork({ until, seen }: Pick<State, "until" | "seen">, now: number): boolean {
   return now < until && now >= seen - CLOCK_TOLERANCE_SECONDS;
 }
 
@@ -53,7 +104,7 @@ export function decide(
 ): [state: State, next: Next, waitSeconds: number] {
   const seen = Math.max(state.seen, now);
   const lost = { ...state, machine_id: null, until: 0, seen, failures: 0 };
-  const status = answer !== null && isGenuine(request, answer) ? answer.status : 0;
+  const status = statusOf(request, answer);
   if (request === "release" && (status === 200 || status === 404)) return [lost, "done", 0];
   if (answer !== null && status === 200) {
     const { machine_id } = answer.body as { machine_id: string | null };
@@ -64,25 +115,54 @@ export function decide(
   }
   if (status === 404 && request === "heartbeat") return [lost, "activate", 0];
   if (status === 409 && request !== "release") return [lost, "activate", retryAfter(answer) || FULL_SECONDS];
-  if ([0, 408, 425, 429].includes(status) || status >= 500) {
-    const usual = status === 429 ? 60 : Math.min(2 ** state.failures, 60);
+  if (isPassing(status)) {
     const failures = Math.min(state.failures + 1, 99);
-    return [{ ...state, seen, failures }, request, retryAfter(answer) || usual];
+    return [{ ...state, seen, failures }, request, waitAfter(status, answer, state.failures)];
   }
   return [lost, "stop", 0];
 }
 
 /** Whether the service has answered, and not a proxy, a balancer or the log-in page of a network. */
-function isGenuine(request: Request, answer: Answer): boolean {
+export function isGenuine(question: Question, answer: Answer): boolean {
   const { status, body } = answer;
-  if (status !== 200) return status >= 400 && codeOf(answer) !== "";
-  if (request === "release") return body.released === true;
-  return body.machine_id !== undefined && (body.expires_at === null || parseTime(body.expires_at) > 0);
+  if (status !== 200) return status >= 400 && codeOf(body) !== "";
+  const hasEnd = body.expires_at === null || parseTime(body.expires_at) > 0;
+  switch (question) {
+    case "release":
+      return body.released === true;
+    case "validate":
+      return body.valid === true && isTexts(body.features) && hasEnd;
+    case "license":
+      return typeof body.license === "string";
+    case "models":
+      return Array.isArray(body.models);
+    case "events":
+      return (
+        Array.isArray(body.results) && body.results.every((result) => typeof result?.logged === "boolean")
+      );
+    default:
+      return body.machine_id !== undefined && hasEnd;
+  }
+}
+
+const isTexts = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((each) => typeof each === "string");
+
+/** The status of an answer of the service; 0 if there is none. */
+const statusOf = (question: Question, answer: Answer | null): number =>
+  answer !== null && isGenuine(question, answer) ? answer.status : 0;
+
+/** Whether the same request may have another answer later. */
+const isPassing = (status: number): boolean => [0, 408, 425, 429].includes(status) || status >= 500;
+
+/** The seconds to wait before the same request: as the answer says, or 1, 2, 4 … 60. */
+function waitAfter(status: number, answer: Pick<Answer, "headers"> | null, failures: number): number {
+  return retryAfter(answer) || (status === 429 ? 60 : Math.min(2 ** failures, 60));
 }
 
 /**
- * The time for which the program may work: until its place ends, by the clock of the service, and at most
- * OFFLINE_SECONDS, because a place of many days can be released before its end.
+ * The time for which the program may work: until the end in the answer, by the clock of the service, and at most
+ * OFFLINE_SECONDS, because a place of many days can be released, and a key be revoked, before its end.
  */
 function secondsLeft({ headers, body: { expires_at } }: Answer, sentAt: number): number {
   if (expires_at === null) return OFFLINE_SECONDS;
@@ -90,13 +170,268 @@ function secondsLeft({ headers, body: { expires_at } }: Answer, sentAt: number):
   return Math.max(0, Math.min(left, OFFLINE_SECONDS));
 }
 
-const codeOf = ({ body: { code } }: Answer) =>
+// Kept answers of validate
+
+/** An answer of validate that is kept. Times are Unix seconds of the local clock. */
+export interface Validation {
+  readonly fetched_at: number; // when it was asked for
+  readonly until: number; // until when it may be used without a network
+  readonly body: Fields;
+}
+
+/** Returns what is kept after an answer of validate, and the latest time that was seen. */
+export function keepValidation(
+  saved: Validation | null,
+  answer: Answer | null,
+  { seen, sentAt, now }: { readonly seen: number; readonly sentAt: number; readonly now: number },
+): [saved: Validation | null, seen: number] {
+  const status = statusOf("validate", answer);
+  if (answer !== null && status === 200) {
+    const until = sentAt + secondsLeft(answer, sentAt);
+    return [{ fetched_at: sentAt, until, body: answer.body }, now];
+  }
+  // 429 QUOTA_EXCEEDED is one of these: the license is good, only the month is used up.
+  return [isPassing(status) ? saved : null, Math.max(seen, now)];
+}
+
+/** Whether a kept answer may be used without a network. */
+export const mayUse = (saved: Validation | null, seen: number, now: number): saved is Validation =>
+  saved !== null && mayWork({ until: saved.until, seen }, now);
+
+/** Whether a kept answer may be used without asking again. */
+export const isFresh = (saved: Validation | null, seen: number, now: number): boolean =>
+  mayUse(saved, seen, now) && now < saved.fetched_at + CHECK_SECONDS;
+
+// Signed licenses
+
+export type Entitlements = Readonly<Record<string, number | string | boolean>>;
+
+export interface Claims {
+  readonly aud: string;
+  readonly key_id: string;
+  readonly fingerprint?: string;
+  readonly license_type: string;
+  readonly features: readonly string[];
+  readonly feature_ends?: Readonly<Record<string, string>>;
+  readonly entitlements?: Entitlements;
+  readonly iat: number;
+  readonly nbf: number;
+  readonly exp: number;
+  readonly refresh_after?: number;
+}
+
+/** What a license must be for. `seen` is the latest time that was seen before `now`. */
+export interface Terms {
+  readonly audience: string;
+  readonly keyId: string;
+  readonly fingerprint: string | undefined;
+  readonly now: number;
+  readonly seen: number;
+}
+
+export interface PublicKey {
+  readonly kid: string;
+  readonly kty: string;
+  readonly crv: string;
+  readonly x: string;
+}
+
+/** The pinned keys. */
+export type Pinned = readonly PublicKey[];
+
+/** Returns the signed text of a file. The lines before the empty line are not signed. */
+export function readLicense(path: string): string {
+  let text = readStart(path, MAX_ANSWER_BYTES, "latin1").replaceAll("\r", "").trim();
+  if (text.startsWith("-----BEGIN LICENSE-----"))
+    text = text.slice(text.indexOf("\n\n")).split("-----END")[0] ?? "";
+  return text.replace(/\s/g, "");
+}
+
+export function readKeys(path: string): Pinned {
+  return toPinned(toFields(readStart(path, MAX_ANSWER_BYTES)), path);
+}
+
+function toPinned({ keys }: Fields, name: string): Pinned {
+  if (!Array.isArray(keys) || !keys.every((key) => typeof key === "object" && key !== null))
+    throw new Refused(`${name} is not a JWK set`);
+  return keys;
+}
+
+const NOT_GENUINE = "the license is not genuine";
+
+/** Returns the claims of a license that one of the pinned keys has signed. */
+export function verify(license: string, pinned: Pinned): Claims {
+  const [head = "", payload = "", signature = "", ...more] = license.split(".");
+  if (signature === "" || more.length > 0) throw new Refused("the file holds no license");
+  let claims: Partial<Claims>;
+  try {
+    const header = JSON.parse(decode(head).toString());
+    if (!["EdDSA", "Ed25519"].includes(header.alg) || header.typ !== "license+jwt")
+      throw new Error("no license");
+    const key = pinned.find(({ kid }) => typeof kid === "string" && kid === header.kid);
+    if (key === undefined)
+      throw new Refused("none of the pinned keys has signed the license: update this program");
+    const { kty, crv, x } = key;
+    if (crv !== "Ed25519") throw new Error("another kind of key");
+    const publicKey = createPublicKey({ key: { kty, crv, x }, format: "jwk" });
+    if (!verifySignature(null, Buffer.from(`${head}.${payload}`), publicKey, decode(signature)))
+      throw new Error("another signature");
+    claims = JSON.parse(decode(payload).toString());
+  } catch (error) {
+    throw error instanceof Refused ? error : new Refused(NOT_GENUINE);
+  }
+  // Without its times a license would have no end.
+  const times = [claims.iat, claims.nbf, claims.exp];
+  if (!times.every(Number.isFinite) || !isTexts(claims.features)) throw new Refused(NOT_GENUINE);
+  return claims as Claims;
+}
+
+/** Other texts decode to the same bytes, so only the canonical one is accepted. */
+function decode(text: string): Buffer {
+  const data = Buffer.from(text, "base64url");
+  if (data.toString("base64url") !== text) throw new Error("not canonical base64url");
+  return data;
+}
+
+/** Returns the claims of a license; throws {@linkcode Refused} if it must not be used. Call it at every use. */
+export function check(license: string, pinned: Pinned, terms: Terms): Claims {
+  return checkTerms(verify(license, pinned), terms);
+}
+
+function checkTerms(claims: Claims, { audience, keyId, fingerprint, now, seen }: Terms): Claims {
+  if (claims.aud !== audience) throw new Refused("the license is for another product");
+  if (claims.key_id !== keyId) throw new Refused("the license is for another key");
+  if (claims.fingerprint !== fingerprint) throw new Refused("the license is for another machine");
+  if (Math.max(claims.iat, claims.nbf, seen) > now + CLOCK_TOLERANCE_SECONDS)
+    throw new Refused("the clock is behind: correct it, or go online");
+  if (claims.exp <= now) throw new Refused("the license has expired: go online");
+  return claims;
+}
+
+/** Returns the names of the features that a checked license has now. Call it at every use. */
+export function featuresAt(claims: Claims, now: number): string[] {
+  const ends = Object.entries(claims.feature_ends ?? {});
+  return [
+    ...claims.features,
+    ...ends.filter(([, end]) => now * 1_000 < Date.parse(end)).map(([name]) => name),
+  ];
+}
+
+/** Returns the values of a license by their names. */
+export function entitlementsOf({ entitlements }: Pick<Claims, "entitlements">): Entitlements {
+  return entitlements ?? {};
+}
+
+/** Returns the latest time that was seen before, and keeps the present one if it is later. */
+export function latestTime(path: string, now: number): number {
+  const text = existsSync(path) ? readStart(path, 20).trim() : "0";
+  if (!/^\d{1,15}$/.test(text)) throw new Refused(`${path} holds no time: go online, or delete the file`);
+  const seen = Number(text);
+  if (now > seen) replaceFile(path, String(now));
+  return seen;
+}
+
+// Events
+
+/** An event as it waits in the queue, with the fields of `POST /v1/analytics/log`. */
+export type Event = Fields & { readonly idempotency_key: string };
+
+export interface Settled {
+  readonly kept: readonly Event[]; // to be sent again
+  readonly accepted: number;
+  readonly refused: readonly { readonly index: number; readonly code: string; readonly error: string }[];
+  /** "send" after the wait; "halve": at once, half as many; "stop": the key is refused; "done": the next batch. */
+  readonly next: "send" | "halve" | "stop" | "done";
+  readonly waitSeconds: number;
+}
+
+/** Returns what becomes of a batch of events after its answer, and after so many failures in a row. */
+export function settleEvents(events: readonly Event[], answer: Answer | null, failures: number): Settled {
+  const all = { kept: events, accepted: 0, refused: [], waitSeconds: 0 };
+  const results = (answer?.body.results ?? []) as readonly Fields[];
+  let status = statusOf("events", answer);
+  if (status === 200 && results.length !== events.length) status = 0;
+  if (answer === null || isPassing(status))
+    return { ...all, next: "send", waitSeconds: waitAfter(status, answer, failures) };
+  if (status === 413 && events.length > 1) return { ...all, next: "halve" };
+  if (status === 413) return { ...all, kept: [], refused: [toRefusal(answer.body, 0)], next: "done" };
+  if (status !== 200) return { ...all, next: "stop" };
+  // The clock of this machine was ahead if the service finds an event in the future. It gets the time of the service.
+  const date = parseTime(answer.headers.date);
+  const isAhead = ({ occurred_at }: Event, result: Fields) =>
+    codeOf(result) === "INVALID_REQUEST" &&
+    date > 0 &&
+    parseTime(occurred_at) > date + CLOCK_TOLERANCE_SECONDS;
+  const rest = events.map((event, index) => ({ event, index, result: results[index] ?? {} }));
+  const failed = rest.filter(({ result }) => result.logged !== true);
+  const kept = failed
+    .filter(({ event, result }) => isAhead(event, result))
+    .map(({ event }) => ({ ...event, occurred_at: new Date(date * 1_000).toISOString() }));
+  return {
+    kept,
+    accepted: events.length - failed.length,
+    refused: failed
+      .filter(({ event, result }) => !isAhead(event, result))
+      .map(({ result, index }) => toRefusal(result, index)),
+    next: kept.length > 0 ? "send" : "done",
+    waitSeconds: 0,
+  };
+}
+
+const toRefusal = (fields: Fields, index: number) => ({
+  index,
+  code: codeOf(fields),
+  error: toLine(fields.error ?? ""),
+});
+
+// Downloads
+
+/** What is there of a file: its first bytes, their tag, and the size of the whole file, or 0. */
+export interface Part {
+  readonly haveBytes: number;
+  readonly etag: string | null;
+  readonly sizeBytes: number;
+}
+
+export type DownloadStep = "append" | "anew" | "done" | "retry" | "list_again" | "fail";
+
+/**
+ * Returns what to do with the answer to a request for a file, and the seconds to wait before the next request. `anew`:
+ * take the file from its beginning, from this answer if its status is 200, else by a request without a range. `done`:
+ * all bytes are there, so compare the checksum. `list_again`: the link has ended.
+ */
+export function decideDownload(
+  { haveBytes, etag, sizeBytes }: Part,
+  answer: Pick<Answer, "status" | "headers"> | null,
+  failures: number,
+): [step: DownloadStep, waitSeconds: number] {
+  const { status = 0, headers = {} } = answer ?? {};
+  const hasPart = haveBytes > 0 && etag !== null;
+  const [, first, total] = /^bytes (\d+-\d+|\*)\/(\d+|\*)$/.exec(headers["content-range"] ?? "") ?? [];
+  if (isPassing(status)) return ["retry", waitAfter(status, answer, failures)];
+  if ([401, 403, 404, 410].includes(status)) return ["list_again", 0];
+  if (status === 416 && hasPart) return [Number(total) === haveBytes ? "done" : "anew", 0];
+  // A size that cannot be read is no number, and no number is not too large: the loop that writes has the same bound.
+  const isTooLarge = Number(status === 200 ? headers["content-length"] : total) > largestBytes(sizeBytes);
+  if (status === 200) return [isTooLarge ? "fail" : "anew", 0];
+  if (status !== 206 || !hasPart || isTooLarge) return ["fail", 0];
+  const isRest = first?.startsWith(`${haveBytes}-`) === true && (headers.etag ?? etag) === etag;
+  return [isRest ? "append" : "anew", 0];
+}
+
+/** The list has a size in megabytes that an operator may have rounded. */
+const largestBytes = (sizeBytes: number): number =>
+  sizeBytes > 0 ? Math.floor((sizeBytes * 11) / 10) + 1_000_000 : Number.POSITIVE_INFINITY;
+
+// Texts, times and files
+
+const codeOf = ({ code }: Fields): string =>
   typeof code === "string" && /^[A-Z_]{1,64}$/.test(code) ? code : "";
 
-function describe(request: Request, answer: Answer | null, cause: string): string {
+function describe(question: Question, answer: Answer | null, cause: string): string {
   if (answer === null) return `no answer: ${cause}`;
-  if (!isGenuine(request, answer)) return `no answer (${answer.status})`;
-  return `${answer.status} ${codeOf(answer)}`.trim();
+  if (!isGenuine(question, answer)) return `no answer (${answer.status})`;
+  return `${answer.status} ${codeOf(answer.body)}`.trim();
 }
 
 /** One line of at most 300 printable characters, for the log. */
@@ -108,15 +443,17 @@ const toLine = (text: unknown) =>
 /** Unix seconds; 0 if the text is not a time. */
 const parseTime = (text: unknown) => Math.floor(Date.parse(String(text)) / 1_000) || 0;
 
+const toTime = (seconds: number) => new Date(seconds * 1_000).toISOString().replace(".000", "");
+
 /** Whole seconds from 1 to an hour; 0 if the answer has none. */
-function retryAfter(answer: Answer | null): number {
+function retryAfter(answer: Pick<Answer, "headers"> | null): number {
   const text = answer?.headers["retry-after"] ?? "";
   return /^\d+$/.test(text) ? Math.min(Math.max(1, Number(text)), 3_600) : 0;
 }
 
 /** The hashed id of this machine, as systemd asks for it to be used; "" if there is none. */
 export function findFingerprint(): string {
-  const ids = ["/etc/machine-id", "/var/lib/dbus/machine-id"].map((path) => readText(path).trim());
+  const ids = ["/etc/machine-id", "/var/lib/dbus/machine-id"].map((path) => readOrNothing(path).trim());
   const id = ids.find(({ length }) => length === 32);
   return id === undefined ? "" : sha256(`claviger ${id}`);
 }
@@ -124,18 +461,72 @@ export function findFingerprint(): string {
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
 const nowSeconds = () => Math.floor(Date.now() / 1_000);
 
-function readText(path: string): string {
-  return existsSync(path) ? readFileSync(path, "utf8") : "";
-}
-
 /** The fields of a JSON object; none if the text is something else. */
-function toFields(text: string): Record<string, unknown> {
+function toFields(text: string): Fields {
   try {
     const fields = JSON.parse(text);
     return typeof fields === "object" && !Array.isArray(fields) ? { ...fields } : {};
   } catch {
     return {};
   }
+}
+
+/** Returns at most so many bytes of a file, from its beginning or from a byte. */
+function readBytes(path: string, maxBytes: number, from = 0): Buffer {
+  const file = openSync(path, "r");
+  try {
+    const bytes = Buffer.alloc(Math.min(maxBytes, Math.max(0, fstatSync(file).size - from)));
+    let length = 0;
+    for (let got = 1; got > 0 && length < bytes.length; length += got)
+      got = readSync(file, bytes, length, bytes.length - length, from + length);
+    return bytes.subarray(0, length);
+  } finally {
+    closeSync(file);
+  }
+}
+
+const readStart = (path: string, maxBytes: number, encoding: "utf8" | "latin1" = "utf8") =>
+  readBytes(path, maxBytes).toString(encoding);
+
+/** A file that cannot be read is as good as none. */
+function readOrNothing(path: string): string {
+  try {
+    return readStart(path, MAX_ANSWER_BYTES);
+  } catch {
+    return "";
+  }
+}
+
+/** Zero if there is no such file. */
+const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+
+/** Writes a new file first, so that a crash leaves the old one or the new one. Other processes may do so, too. */
+function replaceFile(path: string, ...parts: readonly (string | Buffer)[]): void {
+  const newPath = `${path}.${randomUUID()}`;
+  try {
+    const file = openSync(newPath, "wx", 0o600);
+    try {
+      for (const part of parts) writeAll(file, part);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(newPath, path);
+  } catch (error) {
+    rmSync(newPath, { force: true });
+    throw error;
+  }
+}
+
+function writeAll(file: number, part: string | Uint8Array): void {
+  const bytes = Buffer.from(part);
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+}
+
+async function hashFile(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(path)) hash.update(chunk);
+  return `sha256:${hash.digest("hex")}`;
 }
 
 /** Waits by the local clock, which goes on while the computer sleeps, and no longer if the clock is set back. */
@@ -151,144 +542,911 @@ export async function pause(
     await sleep(Math.min(NAP_SECONDS, left) * 1_000, undefined, { signal, ref }).catch(() => {});
 }
 
+/** Says in some words why a request got no answer. */
+function describeFailure(error: unknown): string {
+  const { name, cause = error } = error as { name?: string; cause?: unknown };
+  const { message = "", code = "" } = cause as { message?: string; code?: unknown };
+  const text = toLine(`${code} ${message}`);
+  if (name === "TimeoutError" || /TIMEDOUT|TIMEOUT|timed out/i.test(text)) return "timed out";
+  if (/ECONNREFUSED|ConnectionRefused/.test(text)) return "connection refused";
+  if (/ENOTFOUND|EAI_AGAIN|FailedToOpenSocket|DNS/.test(text)) return "name not found";
+  if (/CERT|SSL|TLS|EPROTO|SELF_SIGNED|UNABLE_TO/.test(text)) return `TLS: ${text}`;
+  if (/ECONNRESET|ConnectionClosed|SOCKET|closed/.test(text)) return "connection closed";
+  return text.trim() || toLine(error);
+}
+
+/** Reads a body; one that is longer than allowed is as good as none. */
+async function readBody(response: Response, maxBytes: number): Promise<Fields> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
+    if (length > maxBytes) return {};
+    chunks.push(chunk);
+  }
+  return toFields(Buffer.concat(chunks).toString());
+}
+
+// The client
+
 export interface ClientOptions {
   readonly url: string;
   readonly apiKey: string;
   readonly stateFile: string;
-  readonly fingerprint?: string;
-  readonly name?: string;
-  readonly log?: (line: string) => void;
+  readonly fingerprint?: string | undefined;
+  readonly name?: string | undefined;
+  /** Gets one line after each request; by default nobody does. */
+  readonly log?: ((line: string) => void) | undefined;
+  /** The pinned keys: a JWK set, or the path of one. */
+  readonly keys?: string | { readonly keys: Pinned } | undefined;
+  /** The brand of the service, for which a signed license must be. */
+  readonly audience?: string | undefined;
+  /** Gets each event that the service refused for good, or that is too old to be sent. */
+  readonly onRefused?: ((event: Event, code: string, error: string) => void) | undefined;
 }
 
-const logLine = (line: string) => void process.stderr.write(`${line}\n`);
+export interface Model {
+  readonly name: string;
+  readonly version: string;
+  readonly size_mb: number;
+  readonly download_url: string;
+  readonly checksum: string;
+  readonly [field: string]: unknown;
+}
+
+export interface EventFields {
+  readonly modelName?: string | undefined;
+  readonly inferenceType?: string | undefined;
+  readonly durationMs?: number | undefined;
+  readonly success?: boolean | undefined;
+  readonly errorMessage?: string | undefined;
+  readonly metadata?: Fields | undefined;
+  /** By default now. */
+  readonly occurredAt?: Date | undefined;
+}
+
+export interface Counts {
+  readonly accepted: number;
+  readonly refused: number;
+  readonly waiting: number;
+}
+
+/** What is known of the kept license beside its text. */
+interface LicenseRecord {
+  readonly key_id: string;
+  readonly days: number | null;
+  readonly borrowed: boolean; // and not an exported file that somebody put there
+}
+
+interface Asked {
+  readonly path: string;
+  readonly fields?: Fields;
+  readonly withHeader?: boolean; // whether the key is in a header, and not a field
+  readonly maxBytes?: number;
+}
+
+/** What the client knows of its queue without reading it. */
+interface Queue {
+  readonly events: number;
+  readonly bytes: number;
+  readonly isEnded: boolean; // false if a crash left a line without its end
+}
 
 export class Client {
   state: State;
+  /** The last answer to a request for a place. */
   answer: Answer | null = null;
-  #cause = ""; // why there was no answer
-  readonly #options: ClientOptions & Required<Pick<ClientOptions, "log">>;
+  /** Why the last request got no answer; "" if it got one. */
+  cause = "";
+  readonly #options: ClientOptions;
+  readonly #pinned: Pinned;
+  #validation: Validation | null;
+  #record: LicenseRecord | null;
+  #isOthers = false; // whether the kept license is for another key or fingerprint
+  #verified: { readonly license: string; readonly claims: Claims } | null = null;
+  #queue: Queue | null = null;
+  #sending: Promise<unknown> = Promise.resolve();
 
   constructor(options: ClientOptions) {
-    if (!/^https?:\/\/[^/]/.test(options.url))
+    const { url, apiKey, stateFile, keys } = options;
+    if (!/^https?:\/\/[^/]/.test(url))
       throw new TypeError("the address of the service must begin with https:// or http://");
-    this.#options = { log: logLine, ...options };
-    const saved = toFields(readText(options.stateFile)) as Partial<State>;
+    if (!existsSync(dirname(stateFile)))
+      throw new Error(`cannot write ${stateFile}: there is no folder ${dirname(stateFile)}, so create it`);
+    this.#options = options;
+    this.#pinned =
+      typeof keys === "string" ? readKeys(keys) : keys === undefined ? [] : toPinned(keys, "keys");
+    const saved = toFields(readOrNothing(stateFile)) as Partial<State>;
     // A random fingerprint is stored before it is used: otherwise every start would take a new place.
     const known = options.fingerprint || findFingerprint() || saved.fingerprint;
-    const fingerprint = known || randomBytes(32).toString("hex");
-    const owner = sha256(`${options.url} ${options.apiKey} ${fingerprint}`);
+    const fingerprint = typeof known === "string" && known !== "" ? known : randomBytes(32).toString("hex");
+    const owner = sha256(`${url} ${apiKey} ${fingerprint}`);
+    const { until = 0, seen = 0, failures = 0 } = saved;
+    const machine_id = typeof saved.machine_id === "string" ? saved.machine_id : null;
     const isWhole = [saved.until, saved.seen, saved.failures].every(Number.isSafeInteger);
-    this.state = { owner, fingerprint, machine_id: null, until: 0, seen: 0, failures: 0 };
-    if (saved.owner === owner && isWhole) this.state = saved as State;
-    else this.#write();
+    const isOurs = saved.owner === owner && saved.fingerprint === fingerprint && isWhole;
+    if (isOurs) this.state = { owner, fingerprint, machine_id, until, seen, failures };
+    else {
+      this.state = { owner, fingerprint, machine_id: null, until: 0, seen: 0, failures: 0 };
+      try {
+        this.#writeState();
+      } catch (error) {
+        throw new Error(`cannot write ${stateFile}: ${toLine(error)}`);
+      }
+    }
+    this.#validation = this.#readValidation();
+    this.#record = this.#readRecord();
   }
 
-  readonly mayWork = (): boolean => mayWork(this.state, nowSeconds());
+  // Places
+
+  /** Whether the program may work, by its place or by the kept license. */
+  readonly mayWork = (): boolean => mayWork(this.state, nowSeconds()) || this.#goodClaims() !== null;
   readonly activate = () => this.#tryOften("activate").then(() => this.mayWork());
   readonly release = () => this.#tryOften("release").then((next) => next === "done");
 
   /**
-   * Keeps the place until the service refuses the key, or until the signal. Stop it before `release`. It does not keep the
-   * program alive.
+   * Keeps the place until the service refuses the key, or until the signal, and renews a borrowed license. Stop it before
+   * `release`. It does not keep the program alive.
    */
   async run(signal?: AbortSignal): Promise<void> {
     let next: Next = firstRequest(this.state);
     while (next !== "stop" && next !== "done" && !signal?.aborted) {
       const [following, waitSeconds] = await this.#step(next);
+      if (this.answer?.status === 200) await this.#renew();
       next = following;
       await pause(waitSeconds, { signal, ref: false });
     }
   }
 
   describe(): string {
-    const until = new Date(this.state.until * 1_000).toISOString().replace(".000", "");
-    return this.mayWork() ? `may work until ${until}` : "may not work";
+    const until = mayWork(this.state, nowSeconds()) ? this.state.until : this.#goodClaims()?.exp;
+    return until === undefined ? "may not work" : `may work until ${toTime(until)}`;
   }
 
   /** Sends a request four times at most. Does not wait for a place. */
   async #tryOften(request: Request): Promise<Next> {
     for (let tries = 1; ; tries++) {
       const [next, waitSeconds] = await this.#step(request);
-      if (next !== request || this.answer?.status === 409 || tries === 4) return next;
+      if (next !== request || this.answer?.status === 409 || tries === MAX_TRIES) return next;
       await pause(waitSeconds);
     }
   }
 
   async #step(request: Request): Promise<[next: Next, waitSeconds: number]> {
     const sentAt = nowSeconds();
-    this.answer = await this.#send(request);
-    const [state, next, wait] = decide(this.state, request, this.answer, { sentAt, now: nowSeconds() });
-    this.state = state;
-    try {
-      this.#write();
-    } catch (error) {
-      this.#options.log(`cannot write ${this.#options.stateFile}: ${error}`);
-    }
+    const { name } = this.#options;
+    const more = request === "activate" ? { platform: process.platform, name: name || undefined } : {};
+    const fields = { fingerprint: this.state.fingerprint, ...more };
+    const answer = await this.#ask({ path: `machines/${request}`, fields });
+    const [state, next, wait] = decide(this.state, request, answer, { sentAt, now: nowSeconds() });
+    const why = describe(request, answer, this.cause);
+    this.answer = answer;
+    this.#keepState(state);
     const then = next === "stop" || next === "done" ? next : `${next} in ${wait} s`;
-    const why = next === "stop" ? `: ${toLine(this.answer?.body.error ?? "")}` : "";
-    this.#options.log(
-      `${request}: ${describe(request, this.answer, this.#cause)}; ${this.describe()}; ${then}${why}`,
-    );
+    const sentence = next === "stop" ? `: ${toLine(answer?.body.error ?? "")}` : "";
+    this.#log(`${request}: ${why}; ${this.describe()}; ${then}${sentence}`);
     return [next, wait];
   }
 
-  async #send(request: Request): Promise<Answer | null> {
-    const { url, apiKey, name } = this.#options;
-    const more = request === "activate" ? { platform: process.platform, name: name || undefined } : {};
-    const body = JSON.stringify({ api_key: apiKey, fingerprint: this.state.fingerprint, ...more });
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
+  // Kept answers
+
+  /**
+   * Asks the service what the license allows, and keeps the answer. Returns the body of its answer, which has `error` and
+   * `code` if the service refuses the key, or null if there was no answer.
+   */
+  async validate(): Promise<Fields | null> {
+    const sentAt = nowSeconds();
+    const answer = await this.#ask({ path: "auth/validate" });
+    const why = describe("validate", answer, this.cause);
+    const times = { seen: this.state.seen, sentAt, now: nowSeconds() };
+    const [saved, seen] = keepValidation(this.#validation, answer, times);
+    const isChanged = saved !== this.#validation;
+    this.#validation = saved;
+    this.#keepState({ ...this.state, seen });
+    if (isChanged)
+      this.#write(this.#fileOf("validated"), saved && JSON.stringify({ owner: this.state.owner, ...saved }));
+    this.#log(`validate: ${why}`);
+    return answer !== null && isGenuine("validate", answer) ? answer.body : null;
+  }
+
+  /** The kept answer of `validate` while it may be used, else null. */
+  readonly licenseAnswer = (): Fields | null =>
+    mayUse(this.#validation, this.state.seen, nowSeconds()) ? this.#validation.body : null;
+
+  /** Whether the kept answer may be used without asking again. */
+  readonly isFresh = (): boolean => isFresh(this.#validation, this.state.seen, nowSeconds());
+
+  /** The features of the kept answer if it may be used, else of the kept license, else none. */
+  features(): readonly string[] {
+    const answer = this.licenseAnswer();
+    if (answer !== null) return answer.features as readonly string[];
+    const claims = this.#goodClaims();
+    return claims === null ? [] : featuresAt(claims, nowSeconds());
+  }
+
+  /** The values of the license by their names, from where `features` has the features. */
+  entitlements(): Entitlements {
+    return entitlementsOf(this.licenseAnswer() ?? this.#goodClaims() ?? {});
+  }
+
+  #readValidation(): Validation | null {
+    const { owner, fetched_at, until, body } = toFields(readOrNothing(this.#fileOf("validated")));
+    const isWhole = [fetched_at, until].every(Number.isSafeInteger) && typeof body === "object";
+    if (owner !== this.state.owner || !isWhole || !isTexts((body as Fields | null)?.features)) return null;
+    return { fetched_at, until, body } as Validation;
+  }
+
+  // Signed licenses
+
+  /**
+   * Fetches a signed license for this machine, which has to have a place if the license counts machines, and keeps it.
+   * `days` is at most what the license allows, by default all of them. Throws {@linkcode Refused}.
+   */
+  async borrow(days?: number): Promise<Claims> {
+    this.#requireKeys();
+    return this.#keepLicense(await this.#askOften("license", this.#licenseRequest(days)), days);
+  }
+
+  /** The claims of the kept license; throws {@linkcode Refused} if there is none, or it must not be used now. */
+  claims(): Claims {
+    this.#requireKeys();
+    const path = this.#fileOf("license");
+    if (!existsSync(path)) throw new Refused("there is no license: borrow one while there is a network");
+    if (this.#isOthers) throw new Refused("the license is for another key");
+    const license = readLicense(path);
+    if (this.#verified?.license !== license)
+      this.#verified = { license, claims: verify(license, this.#pinned) };
+    const { claims } = this.#verified;
+    const checked = checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, this.state.seen));
+    // An exported file: from now on only licenses of its key are accepted.
+    if (this.#record === null) this.#keepRecord({ key_id: checked.key_id, days: null, borrowed: false });
+    return checked;
+  }
+
+  /**
+   * Deletes the kept license, and releases the machine. Returns the end until which the service keeps the place taken,
+   * in Unix seconds, or null.
+   */
+  async giveBack(): Promise<number | null> {
+    const end = this.#goodClaims()?.exp ?? null;
+    const { key_id } = this.#record ?? {};
+    rmSync(this.#fileOf("license"), { force: true });
+    this.#verified = null;
+    this.#isOthers = false;
+    if (key_id === undefined) this.#write(this.#fileOf("license.terms"), null);
+    else this.#keepRecord({ key_id, days: null, borrowed: false });
+    await this.release();
+    return end;
+  }
+
+  /** From half of its time on a borrowed license is borrowed again, for as many days as before. */
+  async #renew(): Promise<void> {
+    const claims = this.#record?.borrowed === true ? this.#goodClaims() : null;
+    if (claims === null || nowSeconds() < (claims.refresh_after ?? claims.exp)) return;
+    const days = this.#record?.days ?? undefined;
+    const answer = await this.#ask(this.#licenseRequest(days));
+    this.#log(`license: ${describe("license", answer, this.cause)}`);
     try {
-      // A redirect is not followed: the key is for one address only.
-      const options: RequestInit = { method: "POST", body, signal, redirect: "manual" };
-      const response = await fetch(`${url.replace(/\/$/, "")}/v1/machines/${request}`, options);
-      const headers = Object.fromEntries(response.headers);
-      return { status: response.status, headers, body: toFields(await response.text()) };
+      if (answer !== null && statusOf("license", answer) === 200) this.#keepLicense(answer, days);
     } catch (error) {
-      const { cause = error } = error as { cause?: unknown };
-      const { message = "", code = error } = cause as { message?: string; code?: unknown };
-      this.#cause = toLine(message || code);
+      this.#log(`license: ${toLine(error)}`);
+    }
+  }
+
+  #licenseRequest(days: number | undefined): Asked {
+    return { path: "auth/license", fields: { fingerprint: this.state.fingerprint, days } };
+  }
+
+  /** Checks a license that the service has just signed before it replaces the kept one. */
+  #keepLicense({ body }: Answer, days: number | undefined): Claims {
+    const license = String(body.license);
+    const claims = verify(license, this.#pinned);
+    // The service has just corrected the clock, if it was ahead before.
+    checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, 0));
+    this.#keepState({ ...this.state, seen: nowSeconds() });
+    this.#keepRecord({ key_id: claims.key_id, days: days ?? null, borrowed: true });
+    replaceFile(this.#fileOf("license"), `${license}\n`);
+    this.#isOthers = false;
+    this.#verified = { license, claims };
+    return claims;
+  }
+
+  #termsOf(keyId: string, seen: number): Terms {
+    const { audience = "" } = this.#options;
+    return { audience, keyId, fingerprint: this.state.fingerprint, now: nowSeconds(), seen };
+  }
+
+  #requireKeys(): void {
+    if (this.#pinned.length === 0 || !this.#options.audience)
+      throw new Refused("no keys are pinned: set LICENSE_KEYS and LICENSE_AUDIENCE");
+  }
+
+  #goodClaims(): Claims | null {
+    if (this.#pinned.length === 0) return null;
+    try {
+      return this.claims();
+    } catch {
       return null;
     }
   }
 
-  /** Writes a new file first, so that a crash leaves the old state or the new one. */
-  #write(): void {
-    const newFile = `${this.#options.stateFile}.${process.pid}`;
-    writeFileSync(newFile, JSON.stringify(this.state), { mode: 0o600, flush: true });
-    renameSync(newFile, this.#options.stateFile);
+  #readRecord(): LicenseRecord | null {
+    const { owner, key_id, days, borrowed } = toFields(readOrNothing(this.#fileOf("license.terms")));
+    if (typeof owner !== "string" || typeof key_id !== "string") return null;
+    this.#isOthers = owner !== this.state.owner;
+    if (this.#isOthers) return null;
+    return { key_id, days: Number.isSafeInteger(days) ? Number(days) : null, borrowed: borrowed === true };
+  }
+
+  #keepRecord(record: LicenseRecord): void {
+    this.#record = record;
+    this.#write(this.#fileOf("license.terms"), JSON.stringify({ owner: this.state.owner, ...record }));
+  }
+
+  // Models
+
+  /** The models that the license allows. Their links end after 15 minutes. Throws {@linkcode Refused}. */
+  async models(): Promise<readonly Model[]> {
+    const asked = { path: "models/list", withHeader: true, maxBytes: MAX_LIST_BYTES };
+    const { body } = await this.#askOften("models", asked);
+    return (body.models as readonly unknown[]).filter(isModel);
+  }
+
+  /**
+   * Downloads the file of a model into a folder, and returns its path. Continues a download that was interrupted, and
+   * fetches nothing if the file is there. Without a version, the one of the list. Throws {@linkcode Refused}.
+   */
+  async download(
+    name: string,
+    { folder, version }: { readonly folder: string; readonly version?: string | undefined },
+  ): Promise<string> {
+    if (!existsSync(folder)) throw new Refused(`there is no folder ${folder}: create it`);
+    const cannot = (why: string) => new Refused(`the file of ${toLine(name)} cannot be fetched: ${why}`);
+    let model = await this.#findModel(name, version);
+    const path = join(folder, fileNameOf(model));
+    const part = `${path}.part`;
+    const tag = `${part}.etag`;
+    if (existsSync(path) && (await hashFile(path)) === model.checksum) return path;
+    let [failures, lists, longest] = [0, 0, sizeOf(part)];
+    for (let isWhole = false; !isWhole; ) {
+      const sizeBytes = Math.round(Number(model.size_mb) * 1e6) || 0;
+      const have = { haveBytes: sizeOf(part), etag: readOrNothing(tag) || null, sizeBytes };
+      const connection = new Connection();
+      const answer = await connection.open(model.download_url, have);
+      const [step, waitSeconds] = decideDownload(have, answer, failures);
+      if (step === "anew") {
+        rmSync(part, { force: true });
+        replaceFile(tag, strongTag(answer?.headers.etag));
+      }
+      const hasBytes = step === "append" || (step === "anew" && answer?.status === 200);
+      const written = hasBytes ? await connection.write(part, have) : "nothing";
+      await connection.close();
+      isWhole = written === "whole" || step === "done";
+      if (isWhole) break;
+      this.cause = connection.cause;
+      const why = connection.cause || `status ${answer?.status}`;
+      if (written === "too large") rmSync(part, { force: true });
+      if (written === "too large" || step === "fail") throw cannot(why);
+      if (step === "list_again") {
+        if (++lists >= MAX_TRIES) throw cannot(why);
+        model = await this.#findModel(name, version);
+        continue;
+      }
+      // A server that knows no ranges and always breaks off would never end.
+      const grown = sizeOf(part);
+      if (grown > longest) failures = 0;
+      longest = Math.max(longest, grown);
+      const wait = written === "cut" ? waitAfter(0, null, failures) : waitSeconds;
+      if (++failures >= MAX_TRIES) throw cannot(`${why}, ${MAX_TRIES} times in a row`);
+      this.#log(`download: ${why}; ${grown} bytes; again in ${wait} s`);
+      await pause(wait);
+    }
+    const isSame = (await hashFile(part)) === model.checksum;
+    if (isSame) renameSync(part, path);
+    rmSync(part, { force: true });
+    rmSync(tag, { force: true });
+    if (!isSame)
+      throw new Refused(`the file of ${toLine(name)} is not the one of the list: its checksum differs`);
+    return path;
+  }
+
+  async #findModel(name: string, version: string | undefined): Promise<Model> {
+    const models = await this.models();
+    const model = models.find((each) => each.name === name && [undefined, each.version].includes(version));
+    if (model === undefined)
+      throw new Refused(
+        `there is no model ${toLine(name)}${version === undefined ? "" : ` ${toLine(version)}`}`,
+      );
+    return model;
+  }
+
+  // Events
+
+  /**
+   * Puts an event into the queue, and returns its key. Never waits for a network. Throws if the event is too large, or if
+   * too many wait.
+   */
+  logEvent(eventType: string, fields: EventFields = {}): string {
+    const key = randomBytes(16).toString("hex");
+    const event = {
+      idempotency_key: key,
+      occurred_at: (fields.occurredAt ?? new Date()).toISOString(),
+      event_type: eventType,
+      model_name: fields.modelName,
+      inference_type: fields.inferenceType,
+      duration_ms: fields.durationMs,
+      success: fields.success,
+      error_message: fields.errorMessage,
+      metadata: fields.metadata,
+    };
+    const line = `${JSON.stringify(event)}\n`;
+    const bytes = Buffer.byteLength(line);
+    if (bytes > MAX_EVENT_BYTES) throw new RangeError("the event is larger than 64 KiB: shorten its texts");
+    const path = this.#fileOf("events");
+    const queue = this.#lookAtQueue();
+    if (queue.events >= MAX_QUEUE_EVENTS || queue.bytes + bytes > MAX_QUEUE_BYTES)
+      throw new RangeError(`100000 events or 64 MiB wait in ${path}: send them, or delete the file`);
+    const end = queue.isEnded ? "" : "\n";
+    appendFileSync(path, end + line, { mode: 0o600 });
+    this.#queue = { events: queue.events + 1, bytes: queue.bytes + end.length + bytes, isEnded: true };
+    return key;
+  }
+
+  /** Sends the events that wait, oldest first, until none is left or four tries in a row failed. */
+  async sendEvents(): Promise<Counts> {
+    const { accepted, refused } = await this.#sendInTurn();
+    return { accepted, refused, waiting: this.#lookAtQueue().events };
+  }
+
+  /**
+   * Sends the events in a loop, until the service refuses the key, or until the signal. It does not keep the program
+   * alive.
+   */
+  async runEvents(signal?: AbortSignal): Promise<void> {
+    while (!signal?.aborted) {
+      let wait = IDLE_SECONDS;
+      try {
+        if (this.#lookAtQueue().events > 0) {
+          const { next } = await this.#sendInTurn({ signal, ref: false });
+          if (next === "stop") return;
+          wait = next === "done" ? BATCH_SECONDS : BROKEN_SECONDS;
+        }
+      } catch (error) {
+        this.#log(`events: ${toLine(error)}`);
+        wait = BROKEN_SECONDS;
+      }
+      await pause(wait, { signal, ref: false });
+    }
+  }
+
+  /** Two callers never send the same events. */
+  #sendInTurn(waiting: Waiting = {}): Promise<Sent> {
+    const turn = this.#sending.then(() => this.#sendAll(waiting));
+    this.#sending = turn.catch(() => {});
+    return turn;
+  }
+
+  async #sendAll(waiting: Waiting): Promise<Sent> {
+    let [accepted, refused, failures, most] = [0, 0, 0, MAX_BATCH_EVENTS];
+    for (;;) {
+      const { events, old, bytes } = this.#readBatch(most);
+      for (const event of old) this.#refuse(event, "EVENT_TOO_OLD", "the event is older than 7 days");
+      refused += old.length;
+      if (events.length === 0) {
+        if (bytes === 0) return { accepted, refused, next: "done" };
+        this.#replaceHead(bytes, []);
+        continue;
+      }
+      const asked = { path: "analytics/batch", fields: { events }, maxBytes: MAX_BATCH_ANSWER_BYTES };
+      const answer = await this.#ask({ ...asked, withHeader: true });
+      const why = describe("events", answer, this.cause);
+      const settled = settleEvents(events, answer, failures);
+      for (const { index, code, error } of settled.refused) {
+        const event = events[index];
+        if (event !== undefined) this.#refuse(event, code, error);
+      }
+      if (settled.kept !== events || old.length > 0) this.#replaceHead(bytes, settled.kept);
+      accepted += settled.accepted;
+      refused += settled.refused.length;
+      const { next, waitSeconds } = settled;
+      const counts = `${settled.accepted} accepted, ${settled.refused.length} refused`;
+      const then = next === "send" && waitSeconds > 0 ? `send in ${waitSeconds} s` : next;
+      const sentence = next === "stop" ? `: ${toLine(answer?.body.error ?? "")}` : "";
+      this.#log(`events: ${why}; ${counts}, ${this.#lookAtQueue().events} waiting; ${then}${sentence}`);
+      if (next === "stop") return { accepted, refused, next };
+      if (next === "halve") most = Math.floor(events.length / 2);
+      failures = waitSeconds > 0 ? failures + 1 : 0;
+      if (failures >= MAX_TRIES || waiting.signal?.aborted) return { accepted, refused, next: "send" };
+      if (waitSeconds > 0) await pause(waitSeconds, waiting);
+    }
+  }
+
+  #refuse(event: Event, code: string, error: string): void {
+    try {
+      this.#options.onRefused?.(event, code, error);
+    } catch (thrown) {
+      this.#log(`onRefused failed: ${toLine(thrown)}`);
+    }
+  }
+
+  /** Reads the oldest events, without those that are too old. Damaged lines count in `bytes` alone. */
+  #readBatch(most: number): { readonly events: Event[]; readonly old: Event[]; readonly bytes: number } {
+    const path = this.#fileOf("events");
+    const read = existsSync(path) ? readBytes(path, MAX_BATCH_BYTES) : Buffer.alloc(0);
+    const isEnd = read.length === sizeOf(path);
+    const events: Event[] = [];
+    const old: Event[] = [];
+    let [bytes, batchBytes] = [0, 20];
+    while (bytes < read.length && events.length < most) {
+      const found = read.indexOf(10, bytes);
+      // The line goes on after what was read. A line that has no end at all comes from a crash, or is damaged.
+      if (found < 0 && !isEnd && bytes > 0) break;
+      const end = found < 0 ? read.length : found + 1;
+      const event = toFields(read.toString("utf8", bytes, end)) as Event;
+      if (typeof event.idempotency_key === "string") {
+        batchBytes += end - bytes;
+        if (batchBytes > MAX_BATCH_BYTES) break;
+        const occurredAt = parseTime(event.occurred_at);
+        if (occurredAt > 0 && occurredAt < nowSeconds() - EVENT_SECONDS) old.push(event);
+        else events.push(event);
+      }
+      bytes = end;
+    }
+    return { events, old, bytes };
+  }
+
+  /** Puts events in the place of the first bytes of the queue. */
+  #replaceHead(bytes: number, events: readonly Event[]): void {
+    const path = this.#fileOf("events");
+    const file = openSync(path, "r");
+    try {
+      const head = events.map((event) => `${JSON.stringify(event)}\n`).join("");
+      const rest = readBytes(path, 2 * MAX_QUEUE_BYTES, bytes);
+      replaceFile(path, head, rest);
+      // The command `log` may have added a line to the old file meanwhile.
+      const late = Buffer.alloc(Math.max(0, fstatSync(file).size - bytes - rest.length));
+      const length = readSync(file, late, 0, late.length, bytes + rest.length);
+      if (length > 0) appendFileSync(path, late.subarray(0, length));
+    } finally {
+      closeSync(file);
+    }
+    this.#queue = null;
+  }
+
+  /** Counts the lines of the queue again if its file has another size than it had. */
+  #lookAtQueue(): Queue {
+    const path = this.#fileOf("events");
+    const size = sizeOf(path);
+    if (this.#queue?.bytes === size) return this.#queue;
+    let events = 0;
+    let last = 10;
+    for (let at = 0; at < size; ) {
+      const chunk = readBytes(path, MAX_BATCH_BYTES, at);
+      if (chunk.length === 0) break;
+      for (const byte of chunk) if (byte === 10) events++;
+      at += chunk.length;
+      last = chunk.at(-1) ?? 10;
+    }
+    const isEnded = last === 10;
+    this.#queue = { events: isEnded ? events : events + 1, bytes: size, isEnded };
+    return this.#queue;
+  }
+
+  // Requests
+
+  /** Sends a request four times at most; throws {@linkcode Refused} if the service refuses it or gives no answer. */
+  async #askOften(question: Question, asked: Asked): Promise<Answer> {
+    for (let failures = 0; ; failures++) {
+      const answer = await this.#ask(asked);
+      const status = statusOf(question, answer);
+      this.#log(`${question}: ${describe(question, answer, this.cause)}`);
+      if (answer !== null && status === 200) return answer;
+      if (!isPassing(status) || failures + 1 === MAX_TRIES) {
+        const why = this.cause || `its answer has status ${answer?.status} and is not from the service`;
+        if (status === 0) throw new Refused(`the service gave no answer: ${why}`);
+        throw new Refused(toLine(answer?.body.error || `status ${status}`), codeOf(answer?.body ?? {}));
+      }
+      await pause(waitAfter(status, answer, failures));
+    }
+  }
+
+  async #ask({
+    path,
+    fields,
+    withHeader = false,
+    maxBytes = MAX_ANSWER_BYTES,
+  }: Asked): Promise<Answer | null> {
+    const { url, apiKey } = this.#options;
+    const isGet = withHeader && fields === undefined;
+    const body = JSON.stringify(withHeader ? fields : { api_key: apiKey, ...fields });
+    const headers: Record<string, string> = withHeader ? { "X-API-Key": apiKey } : {};
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    // A redirect is not followed: the key is for one address only.
+    const options: RequestInit = { headers, signal, redirect: "manual" };
+    try {
+      const how: RequestInit = isGet ? {} : { method: "POST", body };
+      const response = await fetch(`${url.replace(/\/$/, "")}/v1/${path}`, { ...options, ...how });
+      const answer = {
+        status: response.status,
+        headers: Object.fromEntries(response.headers),
+        body: await readBody(response, maxBytes),
+      };
+      this.cause = "";
+      return answer;
+    } catch (error) {
+      this.cause = describeFailure(error);
+      return null;
+    }
+  }
+
+  // Files
+
+  readonly #log = (line: string): void => this.#options.log?.(line);
+  readonly #fileOf = (kind: string): string => `${this.#options.stateFile}.${kind}`;
+  readonly #writeState = (): void => replaceFile(this.#options.stateFile, JSON.stringify(this.state));
+
+  #keepState(state: State): void {
+    this.state = state;
+    this.#write(this.#options.stateFile, JSON.stringify(state));
+  }
+
+  /** Writes a file, or deletes it. The program goes on without the file: the client has what is in it. */
+  #write(path: string, text: string | null): void {
+    try {
+      if (text === null) rmSync(path, { force: true });
+      else replaceFile(path, text);
+    } catch (error) {
+      this.#log(`cannot write ${path}: ${toLine(error)}`);
+    }
   }
 }
 
-async function main(command: string): Promise<boolean> {
-  const { LICENSE_URL: url, LICENSE_KEY: apiKey, LICENSE_STATE: stateFile } = process.env;
-  const { LICENSE_FINGERPRINT: fingerprint = "", LICENSE_NAME: name = "" } = process.env;
-  if (!/^(activate|run|status|release)$/.test(command) || !url || !apiKey || !stateFile) {
-    logLine("Usage: claviger_client.ts activate | run | status | release");
-    logLine("Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE");
-    process.exit(2);
+interface Waiting {
+  readonly signal?: AbortSignal | undefined;
+  readonly ref?: boolean;
+}
+
+interface Sent {
+  readonly accepted: number;
+  readonly refused: number;
+  readonly next: "done" | "stop" | "send"; // "send" if some wait after four failures
+}
+
+function isModel(value: unknown): value is Model {
+  const fields = (value ?? {}) as Fields;
+  return ["name", "version", "download_url", "checksum"].every((field) => typeof fields[field] === "string");
+}
+
+/** The name for the file of a model. It has no separator, and cannot begin with a point: it leads out of no folder. */
+function fileNameOf({ name, version, download_url: link }: Model): string {
+  const [extension = ""] = /\.[A-Za-z][A-Za-z0-9]{0,15}$/.exec(URL.parse(link)?.pathname ?? "") ?? [];
+  const fileName = `${name}-${version}${extension}`;
+  const isGood = [name, version].every((text) => /^[A-Za-z0-9][A-Za-z0-9._+-]*$/.test(text));
+  if (isGood && fileName.length <= MAX_FILE_NAME_LENGTH) return fileName;
+  throw new Refused(`the service sent a name that is no file name: ${toLine(fileName)}`);
+}
+
+/** Only a strong tag stands for the same bytes. */
+const strongTag = (etag = "") => (/^"[!#-~]{0,1000}"$/.test(etag) ? etag : "");
+
+/** One request for a file. It never has the key: the link is enough, and may lead to another host. */
+class Connection {
+  cause = "";
+  readonly #abort = new AbortController();
+  readonly #timer = setTimeout(
+    () => this.#abort.abort(new DOMException("", "TimeoutError")),
+    IDLE_TIMEOUT_MS,
+  );
+  #response: Response | undefined;
+
+  async open(link: string, { haveBytes, etag }: Part): Promise<Pick<Answer, "status" | "headers"> | null> {
+    // A compressed body would have other bytes than the file, and no range.
+    const headers: Record<string, string> = { "Accept-Encoding": "identity" };
+    if (haveBytes > 0 && etag !== null) {
+      headers.Range = `bytes=${haveBytes}-`;
+      headers["If-Range"] = etag;
+    }
+    try {
+      if (!/^https?:\/\//i.test(link)) throw new Error("its link has neither https:// nor http://");
+      this.#response = await fetch(link, { headers, signal: this.#abort.signal });
+      return { status: this.#response.status, headers: Object.fromEntries(this.#response.headers) };
+    } catch (error) {
+      this.cause = describeFailure(error);
+      await this.close();
+      return null;
+    }
   }
+
+  /** Adds the body to the file, of which there is nothing or a part. "a part": the server sent less than the rest. */
+  async write(path: string, { sizeBytes }: Part): Promise<"whole" | "a part" | "cut" | "too large"> {
+    const { body, headers, status } = this.#response ?? new Response();
+    const [, total] = /\/(\d+)$/.exec(headers.get("content-range") ?? "") ?? [];
+    const whole = Number((status === 206 ? total : headers.get("content-length")) ?? Number.NaN);
+    let length = sizeOf(path);
+    const file = openSync(path, "a", 0o600);
+    try {
+      for await (const chunk of body ?? []) {
+        this.#timer.refresh();
+        length += chunk.length;
+        if (length > largestBytes(sizeBytes)) {
+          this.cause = "it is larger than the list says";
+          return "too large";
+        }
+        writeAll(file, chunk);
+      }
+      return length < whole ? "a part" : "whole";
+    } catch (error) {
+      this.cause = describeFailure(error);
+      return "cut";
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#response?.body?.cancel().catch(() => {});
+    this.#abort.abort();
+  }
+}
+
+// The command
+
+const USAGE = `Usage: claviger_client.ts COMMAND
+  activate | run | status | release              a place for this machine
+  validate | features                            what the license allows
+  borrow [DAYS] | give-back                      a signed license, for the time without a network
+  models | download NAME [VERSION] FOLDER        the models of the license
+  log TYPE [MODEL] | send                        events, which wait in a queue
+  check LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]
+Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, perhaps LICENSE_FINGERPRINT and LICENSE_NAME, and for signed licenses
+LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them.`;
+
+/** How many arguments each command takes. */
+const ARGUMENTS: Readonly<Record<string, readonly [least: number, most: number]>> = {
+  ...{ activate: [0, 0], run: [0, 0], status: [0, 0], release: [0, 0], validate: [0, 0], features: [0, 0] },
+  ...{ borrow: [0, 1], "give-back": [0, 0], models: [0, 0], download: [2, 3], log: [1, 2], send: [0, 0] },
+  check: [4, 5],
+};
+
+const logLine = (line: string) => void process.stderr.write(`${line}\n`);
+const print = (...lines: readonly string[]) =>
+  void process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+
+/** Returns the status with which the program ends: 0 is yes or done, 1 is no or refused, 2 is wrong usage. */
+async function main([command = "", ...args]: readonly string[]): Promise<number> {
+  const { LICENSE_URL: url, LICENSE_KEY: apiKey, LICENSE_STATE: stateFile, ...more } = process.env;
+  const [least, most] = (Object.hasOwn(ARGUMENTS, command) && ARGUMENTS[command]) || [1, 0];
+  const isWrong = args.length < least || args.length > most;
+  if (isWrong || (command === "borrow" && !/^([1-9]\d{0,4})?$/.test(args[0] ?? ""))) return showUsage();
+  if (command === "check") return checkFile(args);
+  if (!url || !apiKey || !stateFile) return showUsage();
   let client: Client;
   try {
-    client = new Client({ url, apiKey, stateFile, fingerprint, name });
+    client = new Client({
+      ...{ url, apiKey, stateFile, log: logLine },
+      ...{ fingerprint: more.LICENSE_FINGERPRINT, name: more.LICENSE_NAME },
+      ...{ keys: more.LICENSE_KEYS || undefined, audience: more.LICENSE_AUDIENCE },
+      onRefused: ({ idempotency_key }, code, error) =>
+        logLine(`event ${idempotency_key} is refused: ${code} ${error}`),
+    });
   } catch (error) {
     const isUrl = error instanceof TypeError;
-    logLine(isUrl ? `Wrong LICENSE_URL: ${error.message}` : `cannot write ${stateFile}: ${error}`);
-    process.exit(isUrl ? 2 : 1);
+    logLine(isUrl ? `Wrong LICENSE_URL: ${error.message}` : messageOf(error));
+    return isUrl ? 2 : 1;
   }
-  if (command === "activate") return await client.activate();
-  if (command === "release") return await client.release();
-  if (command === "run") {
-    const awake = setInterval(() => {}, 3_600_000);
-    await client.run();
-    clearInterval(awake);
-    return false;
+  try {
+    return (await runCommand(client, command, args)) ? 0 : 1;
+  } catch (error) {
+    logLine(`refused: ${messageOf(error)}`);
+    return 1;
   }
-  const machine = `machine ${client.state.machine_id ?? "none"}\nfingerprint ${client.state.fingerprint}`;
-  process.stdout.write(`${client.describe()}\n${machine}\n`);
-  return client.mayWork();
+}
+
+async function runCommand(client: Client, command: string, args: readonly string[]): Promise<boolean> {
+  const [first = "", second = "", third] = args;
+  switch (command) {
+    case "activate":
+      return await client.activate();
+    case "release":
+      return await client.release();
+    case "run": {
+      const awake = setInterval(() => {}, 3_600_000);
+      const stopped = new AbortController();
+      const events = client.runEvents(stopped.signal);
+      await client.run();
+      stopped.abort();
+      await events;
+      clearInterval(awake);
+      return false;
+    }
+    case "status":
+      print(client.describe(), `machine ${client.state.machine_id ?? "none"}`);
+      print(`fingerprint ${client.state.fingerprint}`);
+      return client.mayWork();
+    case "validate": {
+      const answer = await client.validate();
+      if (answer !== null) print(JSON.stringify(answer));
+      return answer?.valid === true;
+    }
+    case "features": {
+      const isKnown = client.licenseAnswer() !== null;
+      // Says why there is no license either.
+      if (!isKnown) client.claims();
+      printRights(client.features(), client.entitlements());
+      return true;
+    }
+    case "borrow":
+      printClaims(await client.borrow(first === "" ? undefined : Number(first)));
+      return true;
+    case "give-back": {
+      const end = await client.giveBack();
+      if (end !== null) print(`taken until ${toTime(end)}`);
+      return [200, 404].includes(statusOf("release", client.answer));
+    }
+    case "models":
+      for (const { name, version, checksum } of await client.models())
+        print(toLine(`${name} ${version} ${checksum}`));
+      return true;
+    case "download":
+      print(
+        await client.download(
+          first,
+          third === undefined ? { folder: second } : { version: second, folder: third },
+        ),
+      );
+      return true;
+    case "log":
+      print(client.logEvent(first, { modelName: second || undefined }));
+      return true;
+    default: {
+      const { accepted, refused, waiting } = await client.sendEvents();
+      print(`accepted ${accepted}`, `refused ${refused}`, `waiting ${waiting}`);
+      return waiting === 0;
+    }
+  }
+}
+
+/** Checks a file with a license, and keeps the latest time that was seen beside it. */
+function checkFile([
+  licenseFile = "",
+  keysFile = "",
+  audience = "",
+  keyId = "",
+  fingerprint,
+]: readonly string[]): number {
+  try {
+    const license = readLicense(licenseFile);
+    const pinned = readKeys(keysFile);
+    const now = nowSeconds();
+    const seen = latestTime(`${licenseFile}.seen`, now);
+    printClaims(check(license, pinned, { audience, keyId, fingerprint, now, seen }));
+    return 0;
+  } catch (error) {
+    logLine(`refused: ${messageOf(error)}`);
+    return 1;
+  }
+}
+
+function printClaims(claims: Claims): void {
+  print(`${claims.license_type} until ${toTime(claims.exp).slice(0, 10)}`);
+  printRights(featuresAt(claims, nowSeconds()), entitlementsOf(claims));
+}
+
+function printRights(features: readonly string[], entitlements: Entitlements): void {
+  print(...features.map((name) => `feature ${name}`));
+  print(...Object.entries(entitlements).map(([name, value]) => `value ${name} ${JSON.stringify(value)}`));
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+function showUsage(): number {
+  logLine(USAGE);
+  return 2;
 }
 
 /** Node has `import.meta.main` since 24.2. */
 const [, program = ""] = process.argv;
 const isProgram = existsSync(program) && realpathSync(program) === fileURLToPath(import.meta.url);
-if (isProgram) process.exitCode = (await main(process.argv[2] ?? "")) ? 0 : 1;
+if (isProgram) process.exitCode = await main(process.argv.slice(2));
