@@ -1,24 +1,60 @@
 """
-Takes a place for this machine, and keeps it by heartbeats. Needs Python 3.9, and no package.
-`claviger guide sdk` has the rules. `decide` contains them, and the test vectors are for `decide`.
+The client of a Claviger service: places on machines, validation, signed licenses, models and usage events.
+Needs Python 3.9 and no package; only the check of a signed license needs the package `cryptography`.
+`claviger guide sdk` has the rules. Pure functions contain them, and the test vectors are for these functions.
 
 As a module: call `client.activate()`, start `client.run` in a thread, and ask `client.may_work()` at every use.
-As a command: claviger_client.py activate | run | status | release
-Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT and LICENSE_NAME.
+As a command: claviger_client.py COMMAND, where COMMAND is one of those in USAGE below.
+Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
+LICENSE_KEYS (the file with the pinned keys) and LICENSE_AUDIENCE (the brand of the service).
 """
 from __future__ import annotations
 
-import calendar, contextlib, dataclasses, email.utils, hashlib, http.client, json, os, random, re
-import secrets, sys, threading, time, urllib.error, urllib.request
-from typing import NamedTuple
+import base64, calendar, contextlib, dataclasses, email.utils, hashlib, http.client, json, os, random, re
+import secrets, socket, ssl, sys, threading, time, urllib.error, urllib.parse, urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 OFFLINE_SECONDS = 7 * 86_400  # the longest time for which a place may be used without an answer
-CHECK_SECONDS = 3_600  # the longest time between two heartbeats
+CHECK_SECONDS = 3_600  # the longest time between two heartbeats, and for which a validation is fresh
 FULL_SECONDS = 30  # the wait for a place if the answer names none
 CLOCK_TOLERANCE = 300
 TIMEOUT_SECONDS = 10  # the service answers within 5
-NAP_SECONDS = 15  # a sleeping computer stops timers, so the loop looks at the clock this often
+IDLE_SECONDS = 30  # a download that gets no byte for so long has lost its connection
+NAP_SECONDS = 15  # a sleeping computer stops timers, so the loops look at the clock this often
+MAX_TRIES = 4
+
 MAX_ANSWER_BYTES = 65_536
+MAX_MODELS_BYTES = 4 * 1_048_576
+MAX_RESULTS_BYTES = 1_048_576
+MAX_RECORD_BYTES = 1_048_576  # a file beside the state holds an answer, perhaps with longer escapes
+MAX_LICENSE_BYTES = 65_536
+
+MAX_EVENT_BYTES = 65_536
+MAX_BATCH_EVENTS = 1_000
+MAX_BATCH_BYTES = 1_000_000  # the service takes 1 MiB
+MAX_QUEUE_EVENTS = 100_000
+MAX_QUEUE_BYTES = 64 * 1_048_576
+EVENT_SECONDS = 7 * 86_400  # the service takes no older events
+SEND_SECONDS = 10  # the shortest time between two batches of the loop
+LOOK_SECONDS = 3  # how often the loop looks for events that wait
+CHUNK_BYTES = 65_536
+LAST_SECOND = 253_402_300_799  # 9999-12-31: the last time that can be printed
+
+Fields = dict[str, Any]
+
+class Refused(Exception):
+    """The service, or the check of a license, says no; or the service did not answer. The text is for people."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code  # of the service, such as OFFLINE_NOT_ALLOWED; "" if it sent none
+
+class QueueFull(Exception):
+    """Too many events wait."""
+
+class WrongAddress(ValueError):
+    """The address of the service has another form."""
 
 @dataclasses.dataclass(frozen=True)
 class State:
@@ -34,11 +70,37 @@ class State:
 class Answer(NamedTuple):
     status: int
     headers: dict[str, str]  # the names are in lower case
-    body: dict
+    body: Fields
+
+class Saved(NamedTuple):
+    """An answer to a validation that is kept. Times are Unix seconds of the local clock."""
+
+    fetched_at: int
+    until: int  # until when it may be used without a network
+    body: Fields
+
+class Settled(NamedTuple):
+    """What becomes of the events of a batch."""
+
+    kept: list[Fields]
+    accepted: int
+    refused: list[tuple[int, str, str]]  # index, code and sentence
+    next: str  # send, halve, stop or done
+    wait_seconds: int
+
+class Counts(NamedTuple):
+    accepted: int
+    refused: int
+    waiting: int
+
+# Places on machines
 
 def may_work(state: State, now: int) -> bool:
     """A clock that was set back does not make a place last longer."""
-    return now < state.until and now >= state.seen - CLOCK_TOLERANCE
+    return is_within(state.until, state.seen, now)
+
+def is_within(until: int, seen: int, now: int) -> bool:
+    return now < until and now >= seen - CLOCK_TOLERANCE
 
 def first_request(state: State) -> str:
     return "heartbeat" if state.until > 0 else "activate"
@@ -47,10 +109,10 @@ def decide(state: State, request: str, answer: Answer | None, sent_at: int, now:
     """Returns the new state, the next request (or "done" or "stop"), and the seconds to wait before it."""
     seen = max(state.seen, now)
     lost = dataclasses.replace(state, machine_id=None, until=0, seen=seen, failures=0)
-    status = answer.status if answer is not None and is_genuine(request, answer) else 0
+    status = genuine_status(request, answer)
     if request == "release" and status in (200, 404):
         return lost, "done", 0
-    if status == 200:
+    if status == 200 and answer is not None:
         until = sent_at + seconds_left(answer, sent_at)
         held = dataclasses.replace(lost, machine_id=answer.body["machine_id"], until=until, seen=now)
         # A third of the time, so that two heartbeats may fail. The service takes 10 a minute.
@@ -59,30 +121,58 @@ def decide(state: State, request: str, answer: Answer | None, sent_at: int, now:
         return lost, "activate", 0
     if status == 409 and request != "release":
         return lost, "activate", retry_after(answer) or FULL_SECONDS
-    if status in (0, 408, 425, 429) or status >= 500:
+    if is_failure(status):
         failed = dataclasses.replace(state, seen=seen, failures=min(state.failures + 1, 99))
-        usual = 60 if status == 429 else min(2 ** state.failures, 60)
-        return failed, request, retry_after(answer) or usual
+        return failed, request, wait_after(status, answer, state.failures)
     return lost, "stop", 0
+
+# Answers of the service
+
+def genuine_status(request: str, answer: Answer | None) -> int:
+    """The status of an answer of the service; 0 if there is none."""
+    return answer.status if answer is not None and is_genuine(request, answer) else 0
 
 def is_genuine(request: str, answer: Answer) -> bool:
     """Whether the service has answered, and not a proxy, a balancer or the log-in page of a network."""
+    body = answer.body
     if answer.status != 200:
-        return answer.status >= 400 and code_of(answer) != ""
+        return answer.status >= 400 and code_of(body) != ""
     if request == "release":
-        return answer.body.get("released") is True
-    ends = answer.body.get("expires_at", "")
-    return "machine_id" in answer.body and (ends is None or parse(ends) > 0)
+        return body.get("released") is True
+    if request == "license":
+        return isinstance(body.get("license"), str)
+    if request == "models":
+        return is_list_of(dict, body.get("models"))
+    if request == "events":
+        results = body.get("results")
+        return is_list_of(dict, results) and all(isinstance(result.get("logged"), bool) for result in results or [])
+    ends = body.get("expires_at", "")
+    has_end = ends is None or parse(ends) > 0
+    if request == "validate":
+        return has_end and body.get("valid") is True and is_list_of(str, body.get("features"))
+    machine_id = body.get("machine_id", False)
+    return has_end and (machine_id is None or isinstance(machine_id, str))
 
-def code_of(answer: Answer) -> str:
-    code = answer.body.get("code")
+def is_list_of(kind: type, value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+def is_failure(status: int) -> bool:
+    """Whether the same request can get another answer later. Status 0 is no answer."""
+    return status in (0, 408, 425, 429) or status >= 500
+
+def wait_after(status: int, answer: Answer | None, failures: int) -> int:
+    """The seconds to wait after a failure, which followed so many others."""
+    return retry_after(answer) or (60 if status == 429 else min(2 ** min(failures, 9), 60))
+
+def code_of(body: Fields) -> str:
+    code = body.get("code")
     return code if isinstance(code, str) and re.fullmatch("[A-Z_]{1,64}", code) else ""
 
 def describe(request: str, answer: Answer | None, cause: str) -> str:
     if answer is None:
         return f"no answer: {cause}"
     is_ours = is_genuine(request, answer)
-    return f"{answer.status} {code_of(answer)}".strip() if is_ours else f"no answer ({answer.status})"
+    return f"{answer.status} {code_of(answer.body)}".strip() if is_ours else f"no answer ({answer.status})"
 
 def to_line(text: object) -> str:
     """One line of at most 300 printable characters, for the log."""
@@ -90,25 +180,344 @@ def to_line(text: object) -> str:
 
 def seconds_left(answer: Answer, sent_at: int) -> int:
     """
-    The time for which the program may work: until its place ends, by the clock of the service, and at most
-    OFFLINE_SECONDS, because a place of many days can be released before its end.
+    The time until `expires_at`, by the clock of the service, and at most OFFLINE_SECONDS: a place of many days can be
+    released before its end, and a license can be revoked.
     """
-    ends, date = answer.body["expires_at"], email.utils.parsedate(answer.headers.get("date"))
+    ends = answer.body["expires_at"]
     if ends is None:
         return OFFLINE_SECONDS
-    left = parse(ends) - (calendar.timegm(date) if date else sent_at)
+    left = parse(ends) - (date_of(answer) or sent_at)
     return max(0, min(left, OFFLINE_SECONDS))
 
-def parse(text: object) -> int:
+def date_of(answer: Answer) -> int:
+    """The time of the service when it answered; 0 if the answer has none."""
     try:
-        return calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ"))
+        date = email.utils.parsedate(answer.headers.get("date", ""))
+        return max(0, calendar.timegm(date)) if date else 0
+    except (ValueError, OverflowError, LookupError, TypeError):
+        return 0
+
+def parse(text: object) -> int:
+    """Unix seconds of a time in UTC such as 2026-10-31T23:59:58Z or 2026-10-31T23:59:58.250Z; 0 if it is none."""
+    try:
+        return calendar.timegm(time.strptime(re.sub(r"\.[0-9]{1,9}Z$", "Z", str(text)[:40]), "%Y-%m-%dT%H:%M:%SZ"))
     except ValueError:
         return 0
+
+def render(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 def retry_after(answer: Answer | None) -> int:
     """Whole seconds from 1 to an hour; 0 if the answer has none."""
     text = answer.headers.get("retry-after", "") if answer is not None else ""
     return min(max(1, int(text[:9])), 3_600) if text.isascii() and text.isdigit() else 0
+
+# Validation
+
+def keep_validation(
+    saved: Saved | None, seen: int, answer: Answer | None, sent_at: int, now: int
+) -> tuple[Saved | None, int]:
+    """Returns what is kept after an answer to `validate`, and the latest time that was seen."""
+    status = genuine_status("validate", answer)
+    if status == 200 and answer is not None:
+        return Saved(sent_at, sent_at + seconds_left(answer, sent_at), answer.body), now
+    # 429 is a failure, also QUOTA_EXCEEDED: the license is valid, only the month is used up.
+    return saved if is_failure(status) else None, max(seen, now)
+
+def may_use(saved: Saved | None, seen: int, now: int) -> bool:
+    """Whether a kept answer may be used without a network."""
+    return saved is not None and is_within(saved.until, seen, now)
+
+def is_fresh(saved: Saved | None, seen: int, now: int) -> bool:
+    """Whether a kept answer may be used without asking again."""
+    return saved is not None and may_use(saved, seen, now) and now < saved.fetched_at + CHECK_SECONDS
+
+# Signed licenses
+
+def read_license(path: str) -> str:
+    """Returns the signed text of a file. The lines before the empty line are not signed."""
+    with open(path, encoding="ascii", errors="replace") as file:
+        text = file.read(MAX_LICENSE_BYTES).strip()
+    if text.startswith("-----BEGIN LICENSE-----"):
+        text = text.partition("\n\n")[2].partition("-----END")[0]
+    return "".join(text.split())
+
+def read_keys(path: str) -> list[Fields]:
+    """Returns the keys of a file with a JWK set."""
+    with open(path, "rb") as file:
+        return to_keys(to_fields(file.read(MAX_RECORD_BYTES)), path)
+
+def to_keys(keys: Mapping[str, Any], name: str) -> list[Fields]:
+    listed = keys.get("keys")
+    if not isinstance(listed, list) or not is_list_of(dict, listed):
+        raise Refused(f"{name} is not a JWK set")
+    return listed
+
+def decode(text: str) -> bytes:
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if base64.urlsafe_b64encode(data).decode().rstrip("=") != text:
+        raise ValueError("not canonical base64url")
+    return data
+
+def verify(license: str, pinned: Sequence[Mapping[str, Any]]) -> Fields:
+    """Returns the claims of a license that one of the pinned keys has signed."""
+    if license.count(".") != 2:
+        raise Refused("the file holds no license")
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise Refused("the check of a license needs the package cryptography: install it") from None
+    try:
+        head, payload, signature = license.split(".")
+        header = json.loads(decode(head))
+        if header["alg"] not in ("EdDSA", "Ed25519") or header["typ"] != "license+jwt":
+            raise ValueError("not a license")
+        key = next((key for key in pinned if key["kid"] == header["kid"]), None)
+        if key is None:
+            raise Refused("none of the pinned keys has signed the license: update this program")
+        public_key = Ed25519PublicKey.from_public_bytes(decode(key["x"]))
+        public_key.verify(decode(signature), f"{head}.{payload}".encode())
+        claims = read_claims(license)
+        # Without its times a license would have no end.
+        times = [claims["iat"], claims["nbf"], claims["exp"]]
+        if not is_list_of(int, times) or not is_list_of(str, claims["features"]):
+            raise ValueError("not the claims of a license")
+        return claims
+    except (InvalidSignature, LookupError, RecursionError, TypeError, ValueError):
+        raise Refused("the license is not genuine") from None
+
+def read_claims(license: str) -> Fields:
+    """Returns the claims without a look at the signature."""
+    return dict(json.loads(decode(license.split(".")[1])))
+
+def check(
+    license: str, pinned: Sequence[Mapping[str, Any]],
+    *, audience: str, key_id: str, fingerprint: str | None, now: int, seen: int,
+) -> Fields:
+    """Returns the claims of a license; raises Refused if it must not be used. Call it at every use."""
+    claims = verify(license, pinned)
+    check_terms(claims, audience=audience, key_id=key_id, fingerprint=fingerprint, now=now, seen=seen)
+    return claims
+
+def check_terms(
+    claims: Fields, *, audience: str, key_id: str, fingerprint: str | None, now: int, seen: int
+) -> None:
+    """Raises Refused if a license with these claims must not be used."""
+    if claims.get("aud") != audience:
+        raise Refused("the license is for another product")
+    if claims.get("key_id") != key_id:
+        raise Refused("the license is for another key")
+    if claims.get("fingerprint") != fingerprint:
+        raise Refused("the license is for another machine")
+    if max(claims["iat"], claims["nbf"], seen) > now + CLOCK_TOLERANCE:
+        raise Refused("the clock is behind: correct it, or go online")
+    if claims["exp"] <= now:
+        raise Refused("the license has expired: go online")
+
+def features_at(claims: Mapping[str, Any], now: int) -> list[str]:
+    """Returns the names of the features that a checked license has now. Call it at every use."""
+    moment = render(now)  # in the form of the ends, so texts can be compared
+    ends = claims.get("feature_ends", {})
+    return [*claims["features"], *(name for name, end in ends.items() if moment < end)]
+
+def entitlements_of(claims: Mapping[str, Any]) -> Fields:
+    """Returns the values of a license by their names."""
+    return dict(claims.get("entitlements") or {})
+
+def latest_time(path: str, now: int) -> int:
+    """Returns the latest time that was seen before, and keeps the present one if it is later."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(20).strip()
+    except FileNotFoundError:
+        text = b"0"
+    if not re.fullmatch(b"[0-9]{1,15}", text):
+        raise Refused(f"{path} holds no time: go online, or delete the file")
+    if now > int(text):
+        write_file(path, [str(now).encode()])
+    return int(text)
+
+# Usage events
+
+def settle_events(events: Sequence[Fields], answer: Answer | None, failures: int) -> Settled:
+    """Returns what becomes of the events of a batch, which was sent after so many failures in a row."""
+    status = genuine_status("events", answer)
+    if status == 200 and answer is not None and len(answer.body["results"]) == len(events):
+        return settle_results(events, answer, answer.body["results"])
+    if status == 413 and answer is not None:
+        if len(events) > 1:
+            return Settled([*events], 0, [], "halve", 0)
+        return Settled([], 0, [(0, code_of(answer.body), to_line(answer.body.get("error", "")))], "done", 0)
+    if status == 200 or is_failure(status):
+        return Settled([*events], 0, [], "send", wait_after(status, answer, failures))
+    return Settled([*events], 0, [], "stop", 0)
+
+def settle_results(events: Sequence[Fields], answer: Answer, results: Sequence[Fields]) -> Settled:
+    kept: list[Fields] = []
+    refused: list[tuple[int, str, str]] = []
+    date = date_of(answer)
+    for index, (event, result) in enumerate(zip(events, results)):
+        code = code_of(result)
+        if result["logged"]:
+            continue
+        if code == "INVALID_REQUEST" and date and parse(event.get("occurred_at")) > date + CLOCK_TOLERANCE:
+            # The clock of this machine was ahead. The service has not kept the key of an event that it refused.
+            kept.append({**event, "occurred_at": render(date).replace("Z", ".000Z")})
+        else:
+            refused.append((index, code, to_line(result.get("error", ""))))
+    accepted = len(events) - len(kept) - len(refused)
+    return Settled(kept, accepted, refused, "send" if kept else "done", 0)
+
+def is_too_old(event: Fields, now: int) -> bool:
+    return 0 < parse(event.get("occurred_at")) < now - EVENT_SECONDS
+
+class Batch(NamedTuple):
+    events: list[Fields]
+    lines: list[bytes]  # of the events
+    text: bytes  # of the file, with these events and with lines that hold none
+
+class EventQueue:
+    """The events that wait, oldest first: a file with a line of JSON for each. Another process may append to it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lock = threading.Lock()
+        self.counted = (0, 0, True)  # a size of the file, its lines at that size, and whether the last one has an end
+
+    def add(self, event: Fields) -> None:
+        line = to_event_line(event)
+        if len(line) > MAX_EVENT_BYTES:
+            raise ValueError("the event is larger than 64 KiB: shorten its texts")
+        with self.lock, open(self.path, "ab+", buffering=0, opener=open_private) as file:
+            size, lines, is_ended = self.count(file)
+            line = line if is_ended else b"\n" + line  # a crash has cut the last line
+            if lines >= MAX_QUEUE_EVENTS or size + len(line) > MAX_QUEUE_BYTES:
+                raise QueueFull(f"{lines} events wait in {self.path}: send them, or delete the file")
+            if file.write(line) != len(line):
+                raise OSError(f"cannot write {self.path}: the disk is full")
+            self.counted = (size + len(line), lines + 1, True)
+
+    def count(self, file: Any) -> tuple[int, int, bool]:
+        """Counts the lines again only if another process wrote to the file."""
+        size = file.seek(0, os.SEEK_END)
+        if size != self.counted[0]:
+            file.seek(0)
+            lines, last = 0, b""
+            for part in read_parts(file):
+                lines, last = lines + part.count(b"\n"), part[-1:]
+            is_ended = last in (b"", b"\n")
+            self.counted = (size, lines if is_ended else lines + 1, is_ended)
+        return self.counted
+
+    def waiting(self) -> int:
+        try:
+            with self.lock, open(self.path, "rb") as file:
+                return self.count(file)[1]
+        except FileNotFoundError:
+            return 0
+
+    def take(self, most: int) -> Batch:
+        """Returns the oldest events: at most so many, and as many as fit into one request. They stay in the file."""
+        events: list[Fields] = []
+        lines: list[bytes] = []
+        text = b""
+        with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb") as file:
+            while len(events) < most and (line := file.readline(MAX_EVENT_BYTES + 1)):
+                # 100 bytes for what is around the events in the body.
+                if len(text) + len(line) > MAX_BATCH_BYTES - 100:
+                    break
+                text += line
+                event = to_fields(line, parse_constant=refuse_constant)
+                if isinstance(event.get("idempotency_key"), str):
+                    events.append(event)
+                    lines.append(line.strip())
+        return Batch(events, lines, text)
+
+    def replace(self, text: bytes, kept: Iterable[Fields]) -> None:
+        """
+        Puts these events in the place of the text at the begin of the file. What was appended meanwhile stays. If the
+        text is not there any more, another process has sent the events, and the file stays as it is.
+        """
+        first = b"".join(to_event_line(event) for event in kept)
+        with self.lock:
+            with open(self.path, "rb") as file:
+                if file.read(len(text)) != text:
+                    return
+                is_all = not first and not file.read(1)
+            if is_all:
+                os.remove(self.path)
+            else:
+                write_file(self.path, self.read_from(len(text), first))
+            self.counted = (0, 0, True)
+
+    def read_from(self, begin: int, first: bytes) -> Iterable[bytes]:
+        yield first
+        with open(self.path, "rb") as file:
+            file.seek(begin)
+            yield from read_parts(file)
+
+def to_event_line(event: Fields) -> bytes:
+    return json.dumps(event, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON: the service would refuse the whole batch")
+
+# Downloads
+
+def decide_download(
+    have_bytes: int, etag: str | None, size_bytes: int, answer: Answer | None, failures: int
+) -> tuple[str, int]:
+    """
+    Returns what to do with the answer to a request for a file, and the seconds to wait: "append" or "anew" (its body),
+    "done", "retry", "list_again" (the link has ended) or "fail". After another status than 200, "anew" is: delete the
+    part, ask again.
+    """
+    status = answer.status if answer is not None else 0
+    asked_for_range = have_bytes > 0 and etag is not None
+    if answer is None or is_failure(status):
+        return "retry", wait_after(status, answer, failures)
+    if status in (401, 403, 404, 410):
+        return "list_again", 0
+    if status == 200:
+        return "fail" if is_too_large(number(answer.headers.get("content-length")), size_bytes) else "anew", 0
+    if status not in (206, 416) or not asked_for_range:
+        return "fail", 0
+    first, total = parse_content_range(answer)
+    if status == 416:
+        return "done" if total == have_bytes else "anew", 0
+    if is_too_large(total, size_bytes):
+        return "fail", 0
+    is_rest = first == have_bytes and answer.headers.get("etag", etag) == etag
+    return "append" if is_rest else "anew", 0
+
+def is_too_large(total: int | None, size_bytes: int) -> bool:
+    """The list has rounded sizes, so a file may be somewhat larger. Size 0 is not known."""
+    return total is not None and 0 < size_bytes and total > most_bytes(size_bytes)
+
+def most_bytes(size_bytes: int) -> int:
+    return size_bytes * 11 // 10 + 1_000_000
+
+def parse_content_range(answer: Answer) -> tuple[int | None, int | None]:
+    """The first byte of a range, and the size of the whole file; None for what the answer does not say."""
+    match = re.fullmatch(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(?:(\d{1,18})|\*)", answer.headers.get("content-range", ""))
+    return (number(match[1]), number(match[2])) if match else (None, None)
+
+def number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,18}", text) else None
+
+def file_name_of(model: Fields) -> str:
+    """NAME-VERSION with the end of the file in the link. Raises Refused if it could lead out of the folder."""
+    name, version = str(model.get("name")), str(model.get("version"))
+    link = urllib.parse.urlsplit(str(model.get("download_url"))).path
+    end = re.search("[.][A-Za-z][A-Za-z0-9]{0,15}$", link)
+    file_name = f"{name}-{version}{end[0] if end else ''}"
+    slug = "[A-Za-z0-9][A-Za-z0-9._+-]*"
+    if not re.fullmatch(slug, name) or not re.fullmatch(slug, version) or len(file_name) > 200:
+        raise Refused(f"the service sent a name that is no file name: {to_line(file_name)}")
+    return file_name
+
+# Files and addresses
 
 def find_fingerprint() -> str:
     """The hashed id of this machine, as systemd asks for it to be used; "" if there is none."""
@@ -122,13 +531,57 @@ def find_fingerprint() -> str:
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
-def to_fields(text: bytes) -> dict:
+def sha256_of_file(path: str) -> str:
+    """The SHA-256 of a file in hex; "" if there is none."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for part in read_parts(file):
+                digest.update(part)
+    except FileNotFoundError:
+        return ""
+    return digest.hexdigest()
+
+def read_parts(file: Any) -> Iterable[bytes]:
+    while part := file.read(CHUNK_BYTES):
+        yield part
+
+def to_fields(text: bytes, **options: Any) -> Fields:
     """The fields of a JSON object; none if the text is something else."""
     try:
-        fields = json.loads(text)
+        fields = json.loads(text, **options)
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
+
+def read_fields(path: str) -> Fields:
+    """The fields of a file with a JSON object. A damaged file is as good as none."""
+    try:
+        with open(path, "rb") as file:
+            return to_fields(file.read(MAX_RECORD_BYTES))
+    except OSError:
+        return {}
+
+def open_private(path: str, flags: int) -> int:
+    """An opener for files that only this user may read."""
+    return os.open(path, flags, 0o600)
+
+def write_file(path: str, parts: Iterable[bytes]) -> None:
+    """Writes a new file first, so that a crash leaves the old file or the new one."""
+    new = f"{path}.{secrets.token_hex(8)}"  # a name of its own: other processes may write at the same time
+    try:
+        with open(new, "xb", opener=open_private) as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        remove(new)
+        raise
+
+def remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
 
 def pause(seconds: float, stopped: threading.Event) -> None:
     """Waits by the local clock, which goes on while the computer sleeps, and no longer if the clock is set back."""
@@ -140,47 +593,153 @@ def pause(seconds: float, stopped: threading.Event) -> None:
         napped += nap
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    redirect_request = lambda *_: None  # the key is for one address only
+    """The key is for one address only."""
 
-def log_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+class WebRedirect(urllib.request.HTTPRedirectHandler):
+    """A file may be elsewhere: the request for it has no key. The handler of the library would go to FTP, too."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        is_web = newurl.lower().startswith(("http://", "https://"))
+        return super().redirect_request(req, fp, code, msg, headers, newurl) if is_web else None
+
+def open_url(request: urllib.request.Request, redirects: urllib.request.HTTPRedirectHandler, timeout: int) -> Any:
+    try:
+        return urllib.request.build_opener(redirects).open(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        return error
+
+def headers_of(response: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
+
+def read_body(response: Any, limit: int) -> bytes:
+    """The body; empty if it is longer than the limit."""
+    body, ends = b"", time.monotonic() + TIMEOUT_SECONDS
+    for part in receive(response):
+        body += part
+        if time.monotonic() > ends:
+            raise TimeoutError("timed out")
+        if len(body) > limit:
+            return b""
+    return body
+
+def receive(response: Any) -> Iterable[bytes]:
+    """Each part of the body as soon as it is there. Raises an error if the connection ends before the body."""
+    left = number(response.headers.get("content-length"))
+    while left != 0:
+        part = response.read1(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
+        if not part:
+            break
+        left = left and left - len(part)
+        yield part
+    if left:
+        raise ConnectionResetError("the connection was closed")
+
+NETWORK_ERRORS = (OSError, ValueError, http.client.HTTPException)
+
+def to_cause(error: BaseException) -> str:
+    """Why there was no answer."""
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, BaseException):
+        error = error.reason
+    if isinstance(error, ssl.SSLError):
+        reason = getattr(error, "verify_message", "") or (error.reason or str(error)).replace("_", " ").lower()
+        return f"TLS: {to_line(reason)}"
+    if isinstance(error, (socket.timeout, TimeoutError)):
+        return "timed out"
+    if isinstance(error, socket.gaierror):
+        return "name not found"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteRead)):
+        return "connection closed"
+    return to_line(error) or type(error).__name__
+
+PATHS = {
+    **{name: f"/v1/machines/{name}" for name in ("activate", "heartbeat", "release")},
+    **{"validate": "/v1/auth/validate", "license": "/v1/auth/license"},
+    **{"models": "/v1/models/list", "events": "/v1/analytics/batch"},
+}
+
+# The client
 
 class Client:
-    def __init__(self, url: str, api_key: str, state_file: str, fingerprint: str = "", name: str = "", log=log_line):
+    """
+    A client with a state file of its own. Its folder must exist; the files beside it begin with the same name.
+    `keys` are the pinned keys, as a JWK set or the path of one; with `audience` they check signed licenses.
+    `log` is called with one line of text. `on_refused` is called with each event that nobody will count: the event, a
+    code and a sentence.
+    """
+
+    def __init__(
+        self, url: str, api_key: str, state_file: str, *, fingerprint: str = "", name: str = "",
+        log: Callable[[str], object] | None = None, keys: Mapping[str, Any] | str | None = None, audience: str = "",
+        on_refused: Callable[[Fields, str, str], object] | None = None,
+    ) -> None:
         if not re.match("https?://[^/]", url):
-            raise ValueError("the address of the service must begin with https:// or http://")
-        self.url, self.api_key, self.state_file, self.name, self.log = url, api_key, state_file, name, log
-        self.answer: Answer | None = None
+            raise WrongAddress("the address of the service must begin with https:// or http://")
+        self.url, self.api_key, self.state_file, self.name, self.audience = url, api_key, state_file, name, audience
+        self.log: Callable[[str], object] = log or (lambda _: None)
+        self.on_refused: Callable[[Fields, str, str], object] = on_refused or (lambda *_: None)
+        self.pinned = read_keys(keys) if isinstance(keys, str) else to_keys(keys, "`keys`") if keys is not None else []
+        self.answer: Answer | None = None  # the last answer to a request for a place
         self.cause = ""  # why there was no answer
+        self.lock = threading.RLock()
+        self.sending = threading.Lock()
+        self.events = EventQueue(f"{state_file}.events")
+        self.verified: tuple[str, Fields] = ("", {})  # the last license with a good signature, and its claims
         saved = self.read()
         # A random fingerprint is stored before it is used: otherwise every start would take a new place.
         fingerprint = fingerprint or find_fingerprint() or saved.fingerprint or secrets.token_hex(32)
         owner = sha256(f"{self.url} {api_key} {fingerprint}")
         self.state = saved if saved.owner == owner else State(owner, fingerprint)
+        if not os.path.isdir(os.path.dirname(state_file) or "."):
+            folder = os.path.dirname(state_file)
+            raise FileNotFoundError(f"cannot write {state_file}: there is no folder {folder}, so create it")
         if self.state is not saved:
-            self.write()
+            try:
+                self.write()
+            except OSError as error:
+                raise OSError(f"cannot write {state_file}: {error.strerror}") from None
+
+    # Places on machines
 
     def may_work(self) -> bool:
-        return may_work(self.state, int(time.time()))
+        """Whether this machine has its place, or the signed license is good. Ask at every use."""
+        return may_work(self.state, int(time.time())) or self.licensed_until() > 0
+
+    def licensed_until(self) -> int:
+        """The end of the signed license in Unix seconds; 0 if it is not good now."""
+        with contextlib.suppress(Refused):
+            return int(self.claims()["exp"])
+        return 0
 
     def run(self, stopped: threading.Event | None = None) -> None:
-        """Keeps the place until the service refuses the key, or until the event. Stop it before `release`."""
+        """
+        Keeps the place until the service refuses the key, or until the event, and fetches a borrowed license again from
+        its `refresh_after` on. Stop it before `release`.
+        """
         stopped = stopped or threading.Event()
         request = first_request(self.state)
         while request != "stop" and not stopped.is_set():
             request, seconds = self.step(request)
+            if request == "heartbeat" and self.state.failures == 0:
+                self.renew()
             pause(seconds, stopped)
 
     def activate(self) -> bool:
+        """Takes a place, or renews it. Gives up after four requests, and at once if every place is taken."""
         self.try_often("activate")
         return self.may_work()
 
     def release(self) -> bool:
+        """Gives the place back."""
         return self.try_often("release") == "done"
 
     def try_often(self, request: str) -> str:
         """Sends a request four times at most. Does not wait for a place."""
-        for _ in range(3):
+        for _ in range(MAX_TRIES - 1):
             following, seconds = self.step(request)
             if following != request or self.answer is not None and self.answer.status == 409:
                 return following
@@ -190,85 +749,602 @@ class Client:
     def step(self, request: str) -> tuple[str, int]:
         """Sends a request; returns the next one, and the seconds to wait before it."""
         sent_at = int(time.time())
-        self.answer = self.send(request)
-        now = int(time.time())
-        self.state, following, seconds = decide(self.state, request, self.answer, sent_at, now)
+        fields = {"fingerprint": self.state.fingerprint}
+        if request == "activate":
+            fields.update({"platform": sys.platform}, **({"name": self.name} if self.name else {}))
+        self.answer, self.cause = answer, cause = self.send(request, fields)
+        with self.lock:
+            self.state, following, seconds = decide(self.state, request, answer, sent_at, int(time.time()))
+            self.try_write()
+        then = following if following in ("stop", "done") else f"{following} in {seconds} s"
+        if following == "stop" and answer is not None:
+            then = f"stop: {to_line(answer.body.get('error', ''))}"
+        self.log(f"{request}: {describe(request, answer, cause)}; {self.describe()}; {then}")
+        return following, seconds
+
+    def describe(self) -> str:
+        until = max(self.state.until if may_work(self.state, int(time.time())) else 0, self.licensed_until())
+        return f"may work until {render(until)}" if until > 0 else "may not work"
+
+    # Validation
+
+    def validate(self) -> Fields | None:
+        """
+        Asks what the key may do, and keeps the answer. Returns its body, which has `error` and `code` if the service
+        refuses the key; None without an answer.
+        """
+        sent_at = int(time.time())
+        answer, self.cause = self.send("validate", {})
+        with self.lock:
+            saved, seen = keep_validation(self.read_saved(), self.state.seen, answer, sent_at, int(time.time()))
+            record = saved._asdict() if saved is not None else None
+            self.state = dataclasses.replace(self.state, seen=seen)
+            self.try_write()
+            try:
+                self.write_record("validated", record)
+            except OSError as error:
+                self.log(f"cannot write {self.state_file}.validated: {error}")
+        self.log(f"validate: {describe('validate', answer, self.cause)}")
+        return answer.body if answer is not None and is_genuine("validate", answer) else None
+
+    def license_answer(self) -> Fields | None:
+        """The kept answer of `validate` while it may be used, also without a network; else None."""
+        saved = self.read_saved()
+        return saved.body if saved is not None and may_use(saved, self.state.seen, int(time.time())) else None
+
+    def is_fresh(self) -> bool:
+        """Whether the kept answer may be used without asking again."""
+        return is_fresh(self.read_saved(), self.state.seen, int(time.time()))
+
+    def features(self) -> list[str]:
+        """The features of the kept answer if it may be used, else of the signed license if it is good, else none."""
+        return features_at({"features": [], **self.rights()}, int(time.time()))
+
+    def entitlements(self) -> Fields:
+        """The values of the license by their names, from where `features` has the features."""
+        return entitlements_of(self.rights())
+
+    def rights(self) -> Fields:
+        answer = self.license_answer()
+        if answer is not None:
+            return answer
+        with contextlib.suppress(Refused):
+            return self.claims()
+        return {}
+
+    # Signed licenses
+
+    def borrow(self, days: int | None = None) -> Fields:
+        """
+        Fetches a signed license for this machine, and keeps it. If the license counts machines, this one must have a
+        place. `days` is at most what the license allows, by default all of them. Returns the claims.
+        """
+        self.pinned_keys()
+        return self.keep_license(self.ask("license", self.license_fields(days)), days)
+
+    def license_fields(self, days: int | None) -> Fields:
+        return {"fingerprint": self.state.fingerprint, **({"days": days} if days is not None else {})}
+
+    def keep_license(self, body: Fields, days: int | None) -> Fields:
+        """Checks a license that the service has just signed before it replaces the kept one."""
+        license = str(body["license"])
+        claims = self.verify(license)
+        with self.lock:
+            now = int(time.time())
+            # The first license that a key fetches says its id.
+            key_id = self.terms().get("key_id") or claims.get("key_id")
+            # The service has answered: an earlier time that was wrong does not count any more.
+            self.check_terms(claims, key_id, now, 0)
+            self.state = dataclasses.replace(self.state, seen=now)
+            self.try_write()
+            self.write_record("license.terms", {"key_id": key_id, "days": days, "borrowed": True})
+            write_file(f"{self.state_file}.license", [f"{license}\n".encode()])
+        return claims
+
+    def renew(self) -> None:
+        """From half of its time on, borrows a borrowed license again for as many days as before."""
+        terms, days = self.terms(), self.terms().get("days")
+        try:
+            claims = self.claims() if terms.get("borrowed") is True else {}
+        except Refused:
+            return
+        if not claims or time.time() < claims.get("refresh_after", claims["exp"]):
+            return
+        answer, self.cause = self.send("license", self.license_fields(days))
+        self.log(f"license: {describe('license', answer, self.cause)}")
+        try:
+            if answer is not None and genuine_status("license", answer) == 200:
+                self.keep_license(answer.body, days)
+        except (Refused, OSError) as error:
+            self.log(f"license: {to_line(error)}")
+
+    def give_back(self) -> int | None:
+        """
+        Deletes the signed license and releases the machine. Returns until when the service keeps the place taken, in
+        Unix seconds; None if it is free.
+        """
+        until = 0
+        with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
+            claims = read_claims(read_license(f"{self.state_file}.license"))
+            until = int(claims["exp"]) if claims.get("machine_id") else 0  # else the license does not count machines
+        key_id = self.terms().get("key_id")
+        remove(f"{self.state_file}.license")
+        self.write_record("license.terms", {"key_id": key_id, "days": None, "borrowed": False} if key_id else None)
+        self.release()
+        return until if until > time.time() else None
+
+    def claims(self) -> Fields:
+        """Returns the claims of the signed license; raises Refused if it is not good now. Call it at every use."""
+        self.pinned_keys()
+        path = f"{self.state_file}.license"
+        try:
+            license = read_license(path)
+        except FileNotFoundError:
+            raise Refused("there is no license: borrow one while there is a network") from None
+        except OSError as error:
+            raise Refused(f"cannot read {path}: {error.strerror}") from None
+        terms, now = read_fields(f"{path}.terms"), int(time.time())
+        if terms.get("owner", self.state.owner) != self.state.owner:
+            raise Refused("the license is for another key")
+        claims = self.verify(license)
+        key_id = terms.get("key_id") or claims.get("key_id")
+        self.check_terms(claims, key_id, now, self.state.seen)
+        with self.lock, contextlib.suppress(OSError):
+            if not terms.get("key_id"):  # an exported file: from now on only licenses of its key are accepted
+                self.write_record("license.terms", {"key_id": key_id, "days": None, "borrowed": False})
+            if now > self.state.seen + 60:  # so that not every use writes the file
+                self.state = dataclasses.replace(self.state, seen=now)
+                self.write()
+        return claims
+
+    def verify(self, license: str) -> Fields:
+        """As the function, which takes some time, but once for each text."""
+        if self.verified[0] != license:
+            self.verified = (license, verify(license, self.pinned_keys()))
+        return self.verified[1]
+
+    def check_terms(self, claims: Fields, key_id: Any, now: int, seen: int) -> None:
+        audience, fingerprint = self.audience, self.state.fingerprint
+        check_terms(claims, audience=audience, key_id=key_id, fingerprint=fingerprint, now=now, seen=seen)
+
+    def pinned_keys(self) -> list[Fields]:
+        if not self.pinned or not self.audience:
+            raise Refused("no keys are pinned: set LICENSE_KEYS and LICENSE_AUDIENCE")
+        return self.pinned
+
+    def terms(self) -> Fields:
+        """What is known of the kept license beside its text."""
+        return self.read_record("license.terms")
+
+    # Models
+
+    def models(self) -> list[Fields]:
+        """Returns the models that the key may load. Their links end after 15 minutes."""
+        models: list[Fields] = self.ask("models", None)["models"]
+        return models
+
+    def download(self, name: str, version: str | None = None, *, folder: str) -> str:
+        """
+        Downloads a model and returns the path of its file. Continues an interrupted download, and fetches no file that
+        is there already.
+        """
+        if not os.path.isdir(folder):
+            raise Refused(f"there is no folder {folder}: create it")
+        model = self.find_model(name, version)
+        path = os.path.join(folder, file_name_of(model))
+        checksum = str(model.get("checksum")).rpartition(":")[2]
+        if sha256_of_file(path) == checksum:
+            return path
+        part, most, failures = Part(f"{path}.part"), 0, 0
+        while True:
+            do, seconds = self.fetch_part(model, part, failures)
+            if do == "done":
+                break
+            # A try that brought more of the file than any before is no failure.
+            failures = 0 if part.size() > most else failures + 1
+            most = max(most, part.size())
+            if do == "fail" or failures == MAX_TRIES:
+                raise Refused(f"the file of {to_line(name)} cannot be fetched: {self.cause}")
+            self.log(f"download: {self.cause}; {part.size()} bytes are there; again in {seconds} s")
+            if do == "list_again":
+                model = self.find_model(name, model["version"])
+            elif do == "anew":
+                part.delete()
+            pause(seconds, threading.Event())
+        if sha256_of_file(part.path) != checksum:
+            part.delete()
+            raise Refused(f"the file of {to_line(name)} is not the one of the list: its checksum differs")
+        os.replace(part.path, path)
+        part.delete()
+        return path
+
+    def find_model(self, name: str, version: str | None) -> Fields:
+        for model in self.models():
+            if model.get("name") == name and version in (None, model.get("version")):
+                return model
+        raise Refused(to_line(f"there is no model {name} {version if version is not None else ''}").strip())
+
+    def fetch_part(self, model: Fields, part: Part, failures: int) -> tuple[str, int]:
+        """Asks for the rest of a file once. Returns what to do next, and the seconds to wait before it."""
+        have, etag, size = part.size(), part.etag(), to_bytes(model.get("size_mb"))
+        url = str(model.get("download_url"))
+        if not url.lower().startswith(("http://", "https://")):
+            self.cause = "its link has neither https:// nor http://"
+            return "fail", 0
+        headers = {"Range": f"bytes={have}-", "If-Range": etag} if have > 0 and etag is not None else {}
+        try:
+            response = open_url(urllib.request.Request(url, headers=headers), WebRedirect(), IDLE_SECONDS)
+        except NETWORK_ERRORS as error:
+            self.cause = to_cause(error)
+            return decide_download(have, etag, size, None, failures)
+        with response:
+            answer = Answer(response.status, headers_of(response), {})
+            do, seconds = decide_download(have, etag, size, answer, failures)
+            if do != "append" and (do != "anew" or response.status != 200):
+                self.cause = TOO_LARGE if do == "fail" and response.status == 200 else f"status {response.status}"
+                return do, seconds
+            part.begin(have if do == "append" else 0, answer.headers.get("etag", ""))
+            most = most_bytes(size) if size > 0 else None
+            self.cause = part.receive(response, most)
+            if self.cause == TOO_LARGE:
+                part.delete()
+                return "fail", 0
+            if self.cause:
+                return decide_download(have, etag, size, None, failures)
+            total = parse_content_range(answer)[1] if response.status == 206 else None
+            self.cause = "the server sent a piece"
+            return ("retry" if total is not None and part.size() < total else "done"), 0
+
+    # Usage events
+
+    def log_event(
+        self, event_type: str, *, model_name: str | None = None, inference_type: str | None = None,
+        duration_ms: float | None = None, success: bool | None = None, error_message: str | None = None,
+        metadata: Mapping[str, Any] | None = None, occurred_at: str | None = None,
+    ) -> str:
+        """
+        Puts an event into the queue, and returns its key. Never waits for a network, as `send_events` and `run_events`
+        do. `occurred_at` is a time in UTC, such as 2026-10-31T23:59:58.250Z; without it the event occurred now.
+        """
+        if occurred_at is None:
+            now = time.time()
+            occurred_at = f"{render(int(now))[:-1]}.{int(now * 1_000) % 1_000:03}Z"
+        elif parse(occurred_at) == 0:
+            raise ValueError("occurred_at must be a time in UTC, such as 2026-10-31T23:59:58.250Z")
+        fields: Fields = {
+            **{"idempotency_key": secrets.token_hex(16), "occurred_at": occurred_at, "event_type": event_type},
+            **{"model_name": model_name, "inference_type": inference_type, "duration_ms": duration_ms},
+            **{"success": success, "error_message": error_message},
+            "metadata": dict(metadata) if metadata is not None else None,
+        }
+        self.events.add({name: value for name, value in fields.items() if value is not None})
+        return str(fields["idempotency_key"])
+
+    def send_events(self) -> Counts:
+        """Sends the events that wait, until none is left, the key is refused, or four tries in a row failed."""
+        accepted = refused = failures = 0
+        most = MAX_BATCH_EVENTS
+        while failures < MAX_TRIES and self.events.waiting() > 0:
+            sent, most = self.send_batch(most, failures)
+            accepted, refused = accepted + sent.accepted, refused + len(sent.refused)
+            if sent.next == "stop":
+                break
+            failures = failures + 1 if sent.wait_seconds > 0 else 0
+            if failures < MAX_TRIES:
+                pause(sent.wait_seconds, threading.Event())
+        return Counts(accepted, refused, self.events.waiting())
+
+    def run_events(self, stopped: threading.Event | None = None) -> None:
+        """Sends events as they come, until the service refuses the key, or until the event."""
+        stopped = stopped or threading.Event()
+        failures, most = 0, MAX_BATCH_EVENTS
+        while not stopped.is_set():
+            seconds = LOOK_SECONDS
+            try:
+                if self.events.waiting() > 0:
+                    sent, most = self.send_batch(most, failures)
+                    if sent.next == "stop":
+                        return
+                    failures = failures + 1 if sent.wait_seconds > 0 else 0
+                    seconds = max(sent.wait_seconds, SEND_SECONDS)
+            except OSError as error:  # such as a full disk: the events stay
+                self.log(f"events: {error}")
+                seconds = 60
+            pause(seconds, stopped)
+
+    def send_batch(self, most: int, failures: int) -> tuple[Settled, int]:
+        """Sends the oldest events. Returns what became of them, and the most events of the next batch."""
+        with self.sending:
+            batch = self.events.take(most)
+            now = int(time.time())
+            too_old = [is_too_old(event, now) for event in batch.events]
+            events = [event for event, is_old in zip(batch.events, too_old) if not is_old]
+            why = ("EVENT_TOO_OLD", "the event is older than 7 days")
+            refused = [(index, *why) for index, is_old in enumerate(too_old) if is_old]
+            line = ""
+            settled = Settled([], 0, [], "done", 0)
+            if events:
+                lines = (line for line, is_old in zip(batch.lines, too_old) if not is_old)
+                body = b'{"events":[' + b",".join(lines) + b"]}"
+                answer, self.cause = self.send("events", body, MAX_RESULTS_BYTES)
+                settled = settle_events(events, answer, failures)
+                line = f"{describe('events', answer, self.cause)}; "
+                sentence = to_line(answer.body.get("error", "")) if answer is not None else ""
+            then = f"send in {settled.wait_seconds} s" if settled.wait_seconds > 0 else settled.next
+            if settled.next == "stop":
+                then = f"stop: {sentence}"
+            for event, code, error in [
+                *((batch.events[index], code, error) for index, code, error in refused),
+                *((events[index], code, error) for index, code, error in settled.refused),
+            ]:
+                self.tell_refused(event, code, error)
+            settled = settled._replace(refused=refused + settled.refused)
+            is_damaged = batch.text.count(b"\n") > len(batch.events)
+            if settled.kept != batch.events or is_damaged:
+                self.events.replace(batch.text, settled.kept)
+        damaged = "damaged lines dropped; " if is_damaged else ""
+        counts = f"{settled.accepted} accepted, {len(settled.refused)} refused, {self.events.waiting()} waiting"
+        self.log(f"events: {line}{damaged}{counts}; {then}")
+        return settled, max(1, len(events) // 2) if settled.next == "halve" else most
+
+    def tell_refused(self, event: Fields, code: str, error: str) -> None:
+        try:
+            self.on_refused(event, code, error)
+        except Exception as problem:  # it must not stop the loop, nor send the batch again
+            self.log(f"events: on_refused failed: {to_line(problem)}")
+
+    # Requests
+
+    def ask(self, request: str, fields: Fields | None) -> Fields:
+        """Sends a request four times at most. Returns the body of a success; raises Refused otherwise."""
+        limit = MAX_MODELS_BYTES if request == "models" else MAX_ANSWER_BYTES
+        failures = 0
+        while True:
+            answer, self.cause = self.send(request, fields, limit)
+            status = genuine_status(request, answer)
+            self.log(f"{request}: {describe(request, answer, self.cause)}")
+            if answer is not None and status == 200:
+                return answer.body
+            if not is_failure(status) or failures == MAX_TRIES - 1:
+                break
+            pause(wait_after(status, answer, failures), threading.Event())
+            failures += 1
+        if answer is not None and status > 0:
+            raise Refused(to_line(answer.body.get("error") or f"status {status}"), code_of(answer.body))
+        why = f"its answer has status {answer.status} and is not from the service" if answer is not None else self.cause
+        raise Refused(f"the service gave no answer: {why}")
+
+    def send(
+        self, request: str, fields: Fields | bytes | None, limit: int = MAX_ANSWER_BYTES
+    ) -> tuple[Answer | None, str]:
+        """Sends a request once. Returns the answer, or None and why there was none."""
+        body = json.dumps({"api_key": self.api_key, **fields}).encode() if isinstance(fields, dict) else fields
+        headers = {} if isinstance(fields, dict) else {"X-API-Key": self.api_key}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            url = f"{self.url.rstrip('/')}{PATHS[request]}"
+            with open_url(urllib.request.Request(url, body, headers), NoRedirect(), TIMEOUT_SECONDS) as response:
+                return Answer(response.status, headers_of(response), to_fields(read_body(response, limit))), ""
+        except NETWORK_ERRORS as error:
+            return None, to_cause(error)
+
+    # Files
+
+    def read(self) -> State:
+        names = [field.name for field in dataclasses.fields(State)]
+        fields = {name: value for name, value in read_fields(self.state_file).items() if name in names}
+        state = State(**fields)
+        texts = (state.owner, state.fingerprint, state.machine_id or "")
+        numbers = (state.until, state.seen, state.failures)
+        is_whole = all(isinstance(text, str) for text in texts) and all(type(each) is int for each in numbers)
+        return state if is_whole and all(0 <= each <= LAST_SECOND for each in numbers) else State()
+
+    def write(self) -> None:
+        write_file(self.state_file, [json.dumps(dataclasses.asdict(self.state), separators=(",", ":")).encode()])
+
+    def try_write(self) -> None:
+        """The state in memory counts until the disk works again."""
         try:
             self.write()
         except OSError as error:
             self.log(f"cannot write {self.state_file}: {error}")
-        then = following if following in ("stop", "done") else f"{following} in {seconds} s"
-        if following == "stop" and self.answer is not None:
-            then = f"stop: {to_line(self.answer.body.get('error', ''))}"
-        self.log(f"{request}: {describe(request, self.answer, self.cause)}; {self.describe()}; {then}")
-        return following, seconds
 
-    def describe(self) -> str:
-        until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.state.until))
-        return f"may work until {until}" if self.may_work() else "may not work"
+    def read_record(self, name: str) -> Fields:
+        """The fields of a file beside the state; none if it belongs to another key."""
+        record = read_fields(f"{self.state_file}.{name}")
+        return record if record.get("owner") == self.state.owner else {}
 
-    def send(self, request: str) -> Answer | None:
-        fields = {"api_key": self.api_key, "fingerprint": self.state.fingerprint}
-        if request == "activate":
-            fields.update({"platform": sys.platform}, **({"name": self.name} if self.name else {}))
-        try:
-            url = f"{self.url.rstrip('/')}/v1/machines/{request}"
-            post = urllib.request.Request(url, json.dumps(fields).encode())
-            try:
-                response = urllib.request.build_opener(NoRedirect).open(post, timeout=TIMEOUT_SECONDS)
-            except urllib.error.HTTPError as error:
-                response = error
-            with response:
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(response.status, headers, to_fields(response.read(MAX_ANSWER_BYTES)))
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            self.cause = to_line(getattr(error, "reason", "") or error) or type(error).__name__
+    def write_record(self, name: str, record: Fields | None) -> None:
+        path = f"{self.state_file}.{name}"
+        if record is None:
+            remove(path)
+        else:
+            write_file(path, [json.dumps({"owner": self.state.owner, **record}, separators=(",", ":")).encode()])
+
+    def read_saved(self) -> Saved | None:
+        record = self.read_record("validated")
+        fetched_at, until, body = record.get("fetched_at"), record.get("until"), record.get("body")
+        if type(fetched_at) is not int or type(until) is not int or not isinstance(body, dict):
             return None
+        return Saved(fetched_at, until, body) if is_genuine("validate", Answer(200, {}, body)) else None
 
-    def read(self) -> State:
+TOO_LARGE = "it is larger than the list says"
+
+def to_bytes(size_mb: object) -> int:
+    """Megabytes of the list as bytes; 0 if they are not known."""
+    return round(size_mb * 1e6) if isinstance(size_mb, (int, float)) and 0 < size_mb < 1e12 else 0
+
+class Part:
+    """The part of a file that was downloaded so far, with the tag of the file beside it."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.tag_path = path, f"{path}.etag"
+
+    def size(self) -> int:
         try:
-            with open(self.state_file, "rb") as file:
-                state = State(**to_fields(file.read(MAX_ANSWER_BYTES)))
-        except (OSError, TypeError):
-            return State()
-        types = [type(value) for value in (state.fingerprint, state.until, state.seen, state.failures)]
-        return state if types == [str, int, int, int] else State()
+            return os.path.getsize(self.path)
+        except FileNotFoundError:
+            return 0
 
-    def write(self) -> None:
-        """Writes a new file first, so that a crash leaves the old state or the new one."""
-        new = f"{self.state_file}.{os.getpid()}"
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(dataclasses.asdict(self.state), file, separators=(",", ":"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self.state_file)
+    def etag(self) -> str | None:
+        with contextlib.suppress(OSError, ValueError), open(self.tag_path, encoding="ascii") as file:
+            text = file.read(1_000)
+            return text if re.fullmatch('"[!#-~]{1,900}"', text) else None
+        return None
 
-def main(command: str) -> int:
-    url, key, file, *more = (
-        os.environ.get(f"LICENSE_{name}", "") for name in ("URL", "KEY", "STATE", "FINGERPRINT", "NAME")
-    )
-    if "" in (url, key, file) or command not in ("activate", "run", "status", "release"):
-        print("Usage: claviger_client.py activate | run | status | release\n"
-              "Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE", file=sys.stderr)
-        return 2
-    try:
-        client = Client(url, key, file, *more)
-    except ValueError as error:
-        print(f"Wrong LICENSE_URL: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"cannot write {file}: {error.strerror}", file=sys.stderr)
-        return 1
+    def begin(self, size: int, etag: str) -> None:
+        """Keeps so many bytes. A weak tag does not say that the bytes are the same, so it is as good as none."""
+        if size == 0:
+            self.delete()
+            if re.fullmatch('"[!#-~]{1,900}"', etag):
+                write_file(self.tag_path, [etag.encode()])
+
+    def receive(self, response: Any, most: int | None) -> str:
+        """Appends the body. Returns why it is not whole; "" if it is."""
+        parts = iter(receive(response))
+        size = self.size()
+        with open(self.path, "ab", opener=open_private) as file:
+            while True:
+                try:
+                    part = next(parts, b"")
+                except NETWORK_ERRORS as error:
+                    return to_cause(error)
+                if not part:
+                    file.flush()
+                    os.fsync(file.fileno())
+                    return ""
+                size += len(part)
+                if most is not None and size > most:
+                    return TOO_LARGE
+                file.write(part)
+
+    def delete(self) -> None:
+        remove(self.path)
+        remove(self.tag_path)
+
+# The commands
+
+USAGE = """Usage: claviger_client.py COMMAND
+  activate                           take a place, or renew it
+  run                                keep the place, and send the events that wait
+  status                             say whether this machine may work
+  release                            give the place back
+  validate                           ask what the key may do
+  borrow [DAYS]                      fetch a signed license, to work without a network
+  give-back                          delete the signed license, and give the place back
+  features                           print the features and values of the license
+  models                             list the models
+  download NAME [VERSION] FOLDER     download a model
+  log TYPE [MODEL]                   put an event into the queue
+  send                               send the events that wait
+  check LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]
+                                     check the file of a signed license
+Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE (check needs none of them), and perhaps
+LICENSE_FINGERPRINT, LICENSE_NAME, LICENSE_KEYS and LICENSE_AUDIENCE"""
+
+# The least and the most arguments of each command.
+COMMANDS = {
+    **{name: (0, 0) for name in ("activate", "run", "status", "release", "validate", "give-back", "features")},
+    **{name: (0, 0) for name in ("models", "send")},
+    **{"borrow": (0, 1), "download": (2, 3), "log": (1, 2), "check": (4, 5)},
+}
+
+def print_error(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+def print_refused(event: Fields, code: str, error: str) -> None:
+    print_error(f"event {event['idempotency_key']} is refused: {code} {error}")
+
+def print_license(features: Iterable[str], values: Fields) -> None:
+    for name in features:
+        print(f"feature {name}")
+    for name, value in values.items():
+        print(f"value {name} {json.dumps(value)}")
+
+def print_claims(claims: Fields) -> None:
+    print(f"{claims['license_type']} until {render(claims['exp'])[:10]}")
+    print_license(features_at(claims, int(time.time())), entitlements_of(claims))
+
+def check_file(license_file: str, keys_file: str, audience: str, key_id: str, fingerprint: str | None = None) -> None:
+    """Checks a file with a license, and keeps the latest time that was seen beside it."""
+    license, pinned, now = read_license(license_file), read_keys(keys_file), int(time.time())
+    seen = latest_time(f"{license_file}.seen", now)
+    print_claims(check(license, pinned, audience=audience, key_id=key_id, fingerprint=fingerprint, now=now, seen=seen))
+
+def run_command(client: Client, command: str, args: Sequence[str]) -> bool:
+    """Runs a command to its end. Returns true for yes and done."""
+    if command in ("activate", "release"):
+        return client.activate() if command == "activate" else client.release()
     if command == "run":
-        return client.run() or 1
+        threading.Thread(target=client.run_events, daemon=True).start()
+        client.run()
+        return False
     if command == "status":
         machine_id, fingerprint = client.state.machine_id, client.state.fingerprint
         print(f"{client.describe()}\nmachine {machine_id or 'none'}\nfingerprint {fingerprint}")
-        return 0 if client.may_work() else 1
-    return 0 if (client.activate() if command == "activate" else client.release()) else 1
+        return client.may_work()
+    if command == "validate":
+        body = client.validate()
+        if body is not None:
+            print(json.dumps(body))
+        return body is not None and body.get("valid") is True
+    if command == "borrow":
+        print_claims(client.borrow(int(args[0]) if args else None))
+    elif command == "give-back":
+        until = client.give_back()
+        if until is not None:
+            print(f"taken until {render(until)}")
+        return genuine_status("release", client.answer) in (200, 404)
+    elif command == "features":
+        if client.license_answer() is None:
+            client.claims()  # says why there is no license either
+        print_license(client.features(), client.entitlements())
+    elif command == "models":
+        for model in client.models():
+            print(to_line(f"{model.get('name')} {model.get('version')} {model.get('checksum')}"))
+    elif command == "download":
+        print(client.download(args[0], args[1] if len(args) == 3 else None, folder=args[-1]))
+    elif command == "log":
+        print(client.log_event(args[0], model_name=args[1] if len(args) == 2 else None))
+    else:
+        counts = client.send_events()
+        print(f"accepted {counts.accepted}\nrefused {counts.refused}\nwaiting {counts.waiting}")
+        return counts.waiting == 0
+    return True
+
+def main(args: Sequence[str]) -> int:
+    command, *more = args or [""]
+    if command not in COMMANDS and 4 <= len(args) <= 5 and os.path.isfile(command):
+        command, more = "check", [*args]  # the program that checked licenses earlier had no commands
+    least, most = COMMANDS.get(command, (1, 0))
+    url, key, file, fingerprint, name, keys, audience = (
+        os.environ.get(f"LICENSE_{setting}", "")
+        for setting in ("URL", "KEY", "STATE", "FINGERPRINT", "NAME", "KEYS", "AUDIENCE")
+    )
+    is_number = command != "borrow" or not more or re.fullmatch("[0-9]{1,5}", more[0])
+    if not least <= len(more) <= most or not is_number or command != "check" and "" in (url, key, file):
+        print_error(USAGE)
+        return 2
+    try:
+        if command == "check":
+            check_file(*more)
+            return 0
+        client = Client(
+            url, key, file, fingerprint=fingerprint, name=name, log=print_error,
+            keys=keys or None, audience=audience, on_refused=print_refused,
+        )
+        return 0 if run_command(client, command, more) else 1
+    except WrongAddress as error:
+        print_error(f"Wrong LICENSE_URL: {error}")
+        return 2
+    except (Refused, OSError, QueueFull, ValueError) as error:
+        is_refusal = isinstance(error, Refused) or command == "check"
+        print_error(f"refused: {error}" if is_refusal else str(error))
+        return 1
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(sys.argv[1] if len(sys.argv) == 2 else ""))
+        sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
