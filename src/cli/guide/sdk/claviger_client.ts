@@ -35,6 +35,7 @@ const FULL_SECONDS = 30; // the wait for a place if the answer names none
 const CLOCK_TOLERANCE_SECONDS = 300;
 const TIMEOUT_MS = 10_000; // the service answers within 5 s
 const IDLE_TIMEOUT_MS = 30_000; // a download that gets no byte for so long has lost its connection
+const SEEN_SECONDS = 60; // how often the latest time is kept while only a license is used
 const NAP_SECONDS = 15; // a sleeping computer stops timers, so the loops look at the clock this often
 const MAX_TRIES = 4;
 const MAX_ANSWER_BYTES = 65_536;
@@ -218,6 +219,7 @@ export interface Claims {
   readonly nbf: number;
   readonly exp: number;
   readonly refresh_after?: number;
+  readonly machine_id?: string; // only if the license counts machines
 }
 
 /** What a license must be for. `seen` is the latest time that was seen before `now`. */
@@ -471,7 +473,7 @@ function toFields(text: string): Fields {
   }
 }
 
-/** Returns at most so many bytes of a file, from its beginning or from a byte. */
+/** Returns at most so many bytes of a file, from its beginning or from another byte. */
 function readBytes(path: string, maxBytes: number, from = 0): Buffer {
   const file = openSync(path, "r");
   try {
@@ -801,15 +803,21 @@ export class Client {
     const checked = checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, this.state.seen));
     // An exported file: from now on only licenses of its key are accepted.
     if (this.#record === null) this.#keepRecord({ key_id: checked.key_id, days: null, borrowed: false });
+    // Without a network nothing else keeps the time, which shows later that the clock was set back.
+    const now = nowSeconds();
+    if (now >= this.state.seen + SEEN_SECONDS) this.#keepState({ ...this.state, seen: now });
     return checked;
   }
 
   /**
    * Deletes the kept license, and releases the machine. Returns the end until which the service keeps the place taken,
-   * in Unix seconds, or null.
+   * in Unix seconds; null if it keeps none.
    */
   async giveBack(): Promise<number | null> {
-    const end = this.#goodClaims()?.exp ?? null;
+    // The signature does not matter here: this is only for people.
+    const [, payload = ""] = readOrNothing(this.#fileOf("license")).split(".");
+    const { machine_id, exp } = toFields(Buffer.from(payload, "base64url").toString());
+    const isTaken = typeof machine_id === "string" && Number.isSafeInteger(exp) && Number(exp) > nowSeconds();
     const { key_id } = this.#record ?? {};
     rmSync(this.#fileOf("license"), { force: true });
     this.#verified = null;
@@ -817,7 +825,7 @@ export class Client {
     if (key_id === undefined) this.#write(this.#fileOf("license.terms"), null);
     else this.#keepRecord({ key_id, days: null, borrowed: false });
     await this.release();
-    return end;
+    return isTaken ? Number(exp) : null;
   }
 
   /** From half of its time on a borrowed license is borrowed again, for as many days as before. */
@@ -938,7 +946,7 @@ export class Client {
       if (grown > longest) failures = 0;
       longest = Math.max(longest, grown);
       const wait = written === "cut" ? waitAfter(0, null, failures) : waitSeconds;
-      if (++failures >= MAX_TRIES) throw cannot(`${why}, ${MAX_TRIES} times in a row`);
+      if (++failures >= MAX_TRIES) throw cannot(why);
       this.#log(`download: ${why}; ${grown} bytes; again in ${wait} s`);
       await pause(wait);
     }
@@ -1030,12 +1038,12 @@ export class Client {
   async #sendAll(waiting: Waiting): Promise<Sent> {
     let [accepted, refused, failures, most] = [0, 0, 0, MAX_BATCH_EVENTS];
     for (;;) {
-      const { events, old, bytes } = this.#readBatch(most);
+      const { events, old, head } = this.#readBatch(most);
       for (const event of old) this.#refuse(event, "EVENT_TOO_OLD", "the event is older than 7 days");
       refused += old.length;
       if (events.length === 0) {
-        if (bytes === 0) return { accepted, refused, next: "done" };
-        this.#replaceHead(bytes, []);
+        if (head.length === 0) return { accepted, refused, next: "done" };
+        this.#replaceHead(head, []);
         continue;
       }
       const asked = { path: "analytics/batch", fields: { events }, maxBytes: MAX_BATCH_ANSWER_BYTES };
@@ -1046,7 +1054,7 @@ export class Client {
         const event = events[index];
         if (event !== undefined) this.#refuse(event, code, error);
       }
-      if (settled.kept !== events || old.length > 0) this.#replaceHead(bytes, settled.kept);
+      if (settled.kept !== events || old.length > 0) this.#replaceHead(head, settled.kept);
       accepted += settled.accepted;
       refused += settled.refused.length;
       const { next, waitSeconds } = settled;
@@ -1070,8 +1078,8 @@ export class Client {
     }
   }
 
-  /** Reads the oldest events, without those that are too old. Damaged lines count in `bytes` alone. */
-  #readBatch(most: number): { readonly events: Event[]; readonly old: Event[]; readonly bytes: number } {
+  /** Reads the oldest events. `head` is what was read, also lines that are damaged or too old. */
+  #readBatch(most: number): { readonly events: Event[]; readonly old: Event[]; readonly head: Buffer } {
     const path = this.#fileOf("events");
     const read = existsSync(path) ? readBytes(path, MAX_BATCH_BYTES) : Buffer.alloc(0);
     const isEnd = read.length === sizeOf(path);
@@ -1093,20 +1101,23 @@ export class Client {
       }
       bytes = end;
     }
-    return { events, old, bytes };
+    return { events, old, head: read.subarray(0, bytes) };
   }
 
-  /** Puts events in the place of the first bytes of the queue. */
-  #replaceHead(bytes: number, events: readonly Event[]): void {
+  /** Puts events in the place of those that were sent. The command `log` or `send` may use the queue at the same time. */
+  #replaceHead(head: Buffer, kept: readonly Event[]): void {
     const path = this.#fileOf("events");
+    if (!existsSync(path)) return;
     const file = openSync(path, "r");
     try {
-      const head = events.map((event) => `${JSON.stringify(event)}\n`).join("");
-      const rest = readBytes(path, 2 * MAX_QUEUE_BYTES, bytes);
-      replaceFile(path, head, rest);
-      // The command `log` may have added a line to the old file meanwhile.
-      const late = Buffer.alloc(Math.max(0, fstatSync(file).size - bytes - rest.length));
-      const length = readSync(file, late, 0, late.length, bytes + rest.length);
+      const bytes = readBytes(path, 2 * MAX_QUEUE_BYTES);
+      // Another process has sent the same events, and has removed them already.
+      if (!bytes.subarray(0, head.length).equals(head)) return;
+      const lines = kept.map((event) => `${JSON.stringify(event)}\n`).join("");
+      replaceFile(path, lines, bytes.subarray(head.length));
+      // Lines that another process has added to the old file meanwhile.
+      const late = Buffer.alloc(Math.max(0, fstatSync(file).size - bytes.length));
+      const length = readSync(file, late, 0, late.length, bytes.length);
       if (length > 0) appendFileSync(path, late.subarray(0, length));
     } finally {
       closeSync(file);
@@ -1316,10 +1327,13 @@ const print = (...lines: readonly string[]) =>
 
 /** Returns the status with which the program ends: 0 is yes or done, 1 is no or refused, 2 is wrong usage. */
 async function main([command = "", ...args]: readonly string[]): Promise<number> {
+  // The program that this module replaces had no commands: its only arguments were those of `check`.
+  const isOld = !Object.hasOwn(ARGUMENTS, command) && existsSync(command);
+  if (isOld && (args.length === 3 || args.length === 4)) return checkFile([command, ...args]);
   const { LICENSE_URL: url, LICENSE_KEY: apiKey, LICENSE_STATE: stateFile, ...more } = process.env;
   const [least, most] = (Object.hasOwn(ARGUMENTS, command) && ARGUMENTS[command]) || [1, 0];
   const isWrong = args.length < least || args.length > most;
-  if (isWrong || (command === "borrow" && !/^([1-9]\d{0,4})?$/.test(args[0] ?? ""))) return showUsage();
+  if (isWrong || (command === "borrow" && !/^\d{0,5}$/.test(args[0] ?? ""))) return showUsage();
   if (command === "check") return checkFile(args);
   if (!url || !apiKey || !stateFile) return showUsage();
   let client: Client;

@@ -1,0 +1,369 @@
+/**
+ * The modules in Python and TypeScript, run as programs, do the same and say the same: kept answers, signed licenses,
+ * models and events. The other tests of the clients are about places on machines.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
+import {
+  countEvents,
+  inOrder,
+  KEY_ID,
+  licenseAnswer,
+  listOf,
+  modelOf,
+  PINNED_KEYS,
+  refusedWith,
+  serveFile,
+  signLicense,
+  startFakeService,
+  VALID,
+} from "./sdk_fake_service.ts";
+import { createInstaller, LANGUAGES, type Language } from "./sdk_languages.ts";
+
+// A busy machine starts an interpreter in seconds.
+setDefaultTimeout(120_000);
+
+const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
+const folder = useFolder();
+const install = createInstaller(folder, KEY);
+const MODULES = LANGUAGES.filter(({ name }) => !name.startsWith("shell"));
+const hasCryptography =
+  Bun.spawnSync(["python3", "-c", "import cryptography"], { stderr: "ignore", stdout: "ignore" }).exitCode ===
+  0;
+const CHECKERS = MODULES.filter(({ name }) => hasCryptography || name !== "Python");
+
+/** Installs a client in a folder of its own, with pinned keys. */
+function create(language: Language, url: string, more = {}) {
+  const home = mkdtempSync(join(folder, "home-"));
+  const keys = join(home, "keys.json");
+  writeFileSync(keys, JSON.stringify(PINNED_KEYS));
+  const settings = { LICENSE_STATE: join(home, "state"), LICENSE_KEYS: keys, LICENSE_AUDIENCE: "svc" };
+  const client = install(language, url, { ...settings, ...more });
+  const run = (...args: readonly string[]) => client.runArguments([language.module, ...args]);
+  return {
+    ...client,
+    home,
+    keys,
+    run,
+    read: (kind: string) => readFileSync(`${client.stateFile}.${kind}`, "utf8"),
+  };
+}
+
+describe("a module of the page `sdk` as a program", () => {
+  for (const language of MODULES) {
+    test.concurrent(`keeps the answer of validate for the time without a network, until the key is refused: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, stateFile } = create(language, service.url, { LICENSE_KEYS: "" });
+      const nothing = await run("features");
+      expect({ ...nothing, lines: nothing.lines.length }).toEqual({ status: 1, out: "", lines: 1 });
+
+      service.on("/v1/auth/validate", () => ({ body: VALID }));
+      const { status, out, lines } = await run("validate");
+      expect({ status, lines, body: JSON.parse(out) }).toEqual({
+        ...{ status: 0, lines: ["validate: 200"] },
+        body: VALID,
+      });
+      expect(service.requests[0]?.fields).toEqual({ api_key: KEY });
+      expect(statSync(`${stateFile}.validated`).mode & 0o777).toBe(0o600);
+
+      service.on("/v1/auth/validate", () => "close");
+      expect(await run("validate")).toMatchObject({
+        ...{ status: 1, out: "" },
+        lines: [expect.stringMatching(/^validate: no answer: \S/)],
+      });
+      const features = "feature streaming\nfeature training\nvalue channels 64\n";
+      expect(await run("features")).toMatchObject({ status: 0, out: features });
+
+      service.on("/v1/auth/validate", () => refusedWith(429, "QUOTA_EXCEEDED"));
+      expect((await run("validate")).status).toBe(1);
+      expect((await run("features")).status).toBe(0);
+      service.on("/v1/auth/validate", () => refusedWith(401, "INVALID_KEY"));
+      const refused = await run("validate");
+      expect({ status: refused.status, lines: refused.lines, body: JSON.parse(refused.out) }).toMatchObject({
+        ...{ status: 1, lines: ["validate: 401 INVALID_KEY"] },
+        body: { code: "INVALID_KEY" },
+      });
+      expect((await run("features")).status).toBe(1);
+    });
+
+    test.concurrent(`downloads a model through cut connections, and fetches no file twice: ${language.name}`, async () => {
+      using service = await startFakeService();
+      using elsewhere = await startFakeService();
+      const { run, home } = create(language, service.url);
+      const bytes = crypto.getRandomValues(new Uint8Array(60_000));
+      const model = modelOf("speller", service.url, bytes);
+      const moved = modelOf("moved", service.url, bytes);
+      const wrong = modelOf("wrong", service.url, bytes, { checksum: `sha256:${"0".repeat(64)}` });
+      const list = listOf(moved, model, wrong, modelOf("../../evil", service.url, bytes));
+      service.on("/v1/models/list", () => list);
+      service.on("/file/speller.onnx", serveFile(bytes, '"tag"', [20_000, 10_000]));
+
+      const listed = await run("models");
+      expect({ status: listed.status, out: listed.out.split("\n")[1] }).toEqual({
+        ...{ status: 0, out: `speller 1.0.0 ${model.checksum}` },
+      });
+      const path = join(home, "speller-1.0.0.onnx");
+      expect(await run("download", "speller", home)).toMatchObject({ status: 0, out: `${path}\n` });
+      expect(Buffer.compare(readFileSync(path), bytes)).toBe(0);
+      const requests = service.to("/file/speller.onnx");
+      expect(requests.map(({ headers }) => [headers.range, headers["if-range"]])).toEqual([
+        [undefined, undefined],
+        ["bytes=20000-", '"tag"'],
+        ["bytes=30000-", '"tag"'],
+      ]);
+      expect(await run("download", "speller", "1.0.0", home)).toMatchObject({ status: 0, out: `${path}\n` });
+      expect(service.to("/file/speller.onnx").length).toBe(3);
+
+      // A bucket or another host may serve the file. It never gets the key.
+      service.on("/file/moved.onnx", () => ({
+        status: 302,
+        headers: { Location: `${elsewhere.url}/bucket` },
+      }));
+      elsewhere.on("/bucket", serveFile(bytes, '"tag"'));
+      expect((await run("download", "moved", home)).status).toBe(0);
+      const sent = JSON.stringify(
+        [...service.requests, ...elsewhere.requests].filter(({ path }) => !path.startsWith("/v1/")),
+      );
+      expect({ requests: elsewhere.requests.length, hasKey: sent.includes(KEY) }).toEqual({
+        requests: 1,
+        hasKey: false,
+      });
+
+      service.on("/file/wrong.onnx", serveFile(bytes, '"tag"'));
+      for (const [args, why] of [
+        [["wrong"], "refused: the file of wrong is not the one of the list: its checksum differs"],
+        [["../../evil"], "refused: the service sent a name that is no file name: ../../evil-1.0.0.onnx"],
+        [["speller", "2.0.0"], "refused: there is no model speller 2.0.0"],
+      ] as const) {
+        const ended = await run("download", ...args, home);
+        expect({ status: ended.status, out: ended.out, why: ended.lines.at(-1) }).toEqual({
+          status: 1,
+          out: "",
+          why,
+        });
+      }
+      const left = ["keys.json", "moved-1.0.0.onnx", "speller-1.0.0.onnx"];
+      expect(
+        readdirSync(home)
+          .filter((name) => !name.startsWith("state"))
+          .toSorted(),
+      ).toEqual(left);
+    });
+
+    test.concurrent(`lists the models again when a link has ended, and gives up after four lost connections: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, home } = create(language, service.url);
+      const bytes = new TextEncoder().encode("a small model");
+      const ended = modelOf("speller", service.url, bytes, { download_url: `${service.url}/old.onnx` });
+      service.on("/old.onnx", () => refusedWith(401, "INVALID_LINK"));
+      service.on("/v1/models/list", inOrder(listOf(ended), listOf(modelOf("speller", service.url, bytes))));
+      service.on(
+        "/file/speller.onnx",
+        inOrder(refusedWith(503, "SERVICE_UNAVAILABLE", { "Retry-After": "1" }), { body: bytes }),
+      );
+      const got = await run("download", "speller", home);
+      expect({ status: got.status, lists: service.to("/v1/models/list").length }).toEqual({
+        status: 0,
+        lists: 2,
+      });
+      rmSync(join(home, "speller-1.0.0.onnx"));
+      service.on("/file/speller.onnx", () => "close");
+      const lost = await run("download", "speller", home);
+      expect({ status: lost.status, requests: service.to("/file/speller.onnx").length }).toEqual({
+        status: 1,
+        requests: 6,
+      });
+      expect(lost.lines.at(-1)).toMatch(/^refused: the file of speller cannot be fetched: \S.*$/);
+    });
+
+    test.concurrent(`puts events into a queue without a network, and sends them later: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, read, stateFile } = create(language, service.url);
+      const began = Date.now();
+      const first = await run("log", "inference", "speller");
+      expect({ ...first }).toMatchObject({
+        ...{ status: 0, out: expect.stringMatching(/^[0-9a-f]{32}\n$/), lines: [] },
+      });
+      expect((await run("log", "session")).status).toBe(0);
+      expect(statSync(`${stateFile}.events`).mode & 0o777).toBe(0o600);
+      expect(service.requests).toEqual([]);
+
+      service.on("/v1/analytics/batch", () => refusedWith(401, "INVALID_KEY"));
+      const waiting = "accepted 0\nrefused 0\nwaiting 2\n";
+      expect(await run("send")).toEqual({
+        ...{ status: 1, out: waiting },
+        lines: [
+          "events: 401 INVALID_KEY; 0 accepted, 0 refused, 2 waiting; stop: The sentence of INVALID_KEY",
+        ],
+      });
+      // A crash in the middle of a line loses this line alone.
+      writeFileSync(`${stateFile}.events`, `${read("events")}{"idempotency_key":"torn`);
+      expect((await run("log", "error")).status).toBe(0);
+      service.on(
+        "/v1/analytics/batch",
+        countEvents(({ event_type }) => (event_type === "session" ? "QUOTA_EXCEEDED" : undefined)),
+      );
+      expect(await run("send")).toMatchObject({ status: 0, out: "accepted 2\nrefused 1\nwaiting 0\n" });
+      const { headers, fields } = service.requests.at(-1) ?? {};
+      expect(headers?.["x-api-key"]).toBe(KEY);
+      const occurred_at = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      const idempotency_key = expect.stringMatching(/^[0-9a-f]{32}$/);
+      expect(fields.events).toEqual([
+        { idempotency_key: first.out.trim(), occurred_at, event_type: "inference", model_name: "speller" },
+        { idempotency_key, occurred_at, event_type: "session" },
+        { idempotency_key, occurred_at, event_type: "error" },
+      ]);
+      expect(Date.parse(fields.events[0].occurred_at)).toBeWithin(began - 1, Date.now() + 1);
+      expect(await run("send")).toMatchObject({ status: 0, out: "accepted 0\nrefused 0\nwaiting 0\n" });
+      expect(service.requests.length).toBe(2);
+    });
+
+    test.concurrent(`sends waiting events beside the heartbeats: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, start } = create(language, service.url);
+      const seat = { machine_id: null, expires_at: null };
+      service.on("/v1/machines/activate", () => ({ body: seat }));
+      service.on("/v1/analytics/batch", countEvents());
+      const { client, reading } = start("run");
+      await until(() => service.to("/v1/machines/activate").length === 1, { limitMs: 60_000 });
+      await run("log", "inference");
+      await until(() => service.to("/v1/analytics/batch").length === 1, { limitMs: 60_000 });
+      client.kill();
+      await reading;
+      expect(service.to("/v1/analytics/batch")[0]?.fields.events.length).toBe(1);
+    });
+
+    test.concurrent(`shows its commands after wrong usage: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run } = create(language, service.url);
+      for (const args of [
+        ...[[], ["help"], ["activate", "now"], ["borrow", "long"], ["log"], ["send", "all"]],
+        ...[["download", "speller"], ["check", "license", "keys"], ["toString"]],
+      ]) {
+        const { status, out, lines } = await run(...args);
+        expect({ args, status, out }).toEqual({ args, status: 2, out: "" });
+        expect(lines[0]).toStartWith("Usage: claviger_client.");
+        for (const command of [
+          "activate",
+          "give-back",
+          "download NAME [VERSION] FOLDER",
+          "check LICENSE KEYS",
+        ])
+          expect(lines.join("\n")).toContain(command);
+      }
+      expect(service.requests).toEqual([]);
+    });
+  }
+
+  for (const language of CHECKERS) {
+    test.concurrent(`borrows a license for days, works with it without a network, and gives it back: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, read, stateFile, keys } = create(language, service.url);
+      const license = signLicense({ machine_id: "mch_01a1fe1802a3718185e41c7c714fa538" });
+      service.on("/v1/auth/license", () => licenseAnswer(license));
+      const end = new Date(Date.now() + 604_800_000).toISOString().slice(0, 10);
+      const out = `research until ${end}\nfeature streaming\nvalue channels 8\nvalue region "eu"\n`;
+      expect((await run("status")).status).toBe(1);
+      expect(await run("borrow", "7")).toEqual({ status: 0, out, lines: ["license: 200"] });
+      expect(service.requests[0]?.fields).toEqual({ api_key: KEY, fingerprint: "workstation-7", days: 7 });
+      expect(read("license")).toBe(`${license}\n`);
+      expect(JSON.parse(read("license.terms"))).toEqual({
+        ...{ owner: expect.stringMatching(/^[0-9a-f]{64}$/), key_id: KEY_ID, days: 7, borrowed: true },
+      });
+      for (const kind of ["license", "license.terms"])
+        expect(statSync(`${stateFile}.${kind}`).mode & 0o777).toBe(0o600);
+      const file = `${stateFile}.license`;
+      expect(await run("check", file, keys, "svc", KEY_ID, "workstation-7")).toEqual({
+        status: 0,
+        out,
+        lines: [],
+      });
+      // As for the programs that only checked licenses.
+      expect(await run(file, keys, "svc", KEY_ID, "workstation-7")).toEqual({ status: 0, out, lines: [] });
+      expect(await run("check", file, keys, "svc", KEY_ID)).toEqual({
+        ...{ status: 1, out: "", lines: ["refused: the license is for another machine"] },
+      });
+
+      expect(await run("status")).toMatchObject({
+        status: 0,
+        out: expect.stringMatching(/^may work until \d/),
+      });
+      expect(await run("features")).toMatchObject({ status: 0, out: out.slice(out.indexOf("\n") + 1) });
+
+      service.on("/v1/machines/release", () => refusedWith(404, "MACHINE_NOT_FOUND"));
+      expect(await run("give-back")).toMatchObject({
+        status: 0,
+        out: expect.stringContaining(`taken until ${end}T`),
+      });
+      expect((await run("status")).status).toBe(1);
+      expect(await run("features")).toMatchObject({
+        ...{
+          status: 1,
+          out: "",
+          lines: ["refused: there is no license: borrow one while there is a network"],
+        },
+      });
+    });
+
+    test.concurrent(`keeps no license that is not for it, and says why none came: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, stateFile } = create(language, service.url);
+      service.on("/v1/auth/license", () => refusedWith(403, "OFFLINE_NOT_ALLOWED"));
+      expect(await run("borrow")).toEqual({
+        ...{ status: 1, out: "" },
+        lines: ["license: 403 OFFLINE_NOT_ALLOWED", "refused: The sentence of OFFLINE_NOT_ALLOWED"],
+      });
+      expect(service.requests[0]?.fields).toEqual({ api_key: KEY, fingerprint: "workstation-7" });
+      service.on("/v1/auth/license", () => licenseAnswer(signLicense({ fingerprint: "workstation-8" })));
+      expect((await run("borrow")).lines.at(-1)).toBe("refused: the license is for another machine");
+      service.on("/v1/auth/license", () => licenseAnswer("a.b.c"));
+      expect((await run("borrow")).lines.at(-1)).toBe("refused: the license is not genuine");
+      expect(readdirSync(join(stateFile, "..")).toSorted()).toEqual(["keys.json", "state"]);
+      const unpinned = create(language, service.url, { LICENSE_KEYS: "" });
+      expect(await unpinned.run("borrow")).toEqual({
+        ...{
+          status: 1,
+          out: "",
+          lines: ["refused: no keys are pinned: set LICENSE_KEYS and LICENSE_AUDIENCE"],
+        },
+      });
+    });
+
+    test.concurrent(`renews a borrowed license from half of its time on: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, start, read } = create(language, service.url);
+      const now = Math.floor(Date.now() / 1_000);
+      const old = signLicense({ refresh_after: now - 1 });
+      const renewed = signLicense();
+      service.on("/v1/auth/license", inOrder(licenseAnswer(old), licenseAnswer(renewed)));
+      service.on("/v1/machines/activate", () => ({ body: { machine_id: null, expires_at: null } }));
+      expect((await run("borrow", "3")).status).toBe(0);
+      const { client, reading } = start("run");
+      await until(() => read("license").trim() === renewed, { limitMs: 60_000 });
+      client.kill();
+      await reading;
+      expect(service.to("/v1/auth/license").map(({ fields }) => fields.days)).toEqual([3, 3]);
+    });
+
+    test.concurrent(`works with an exported file, and for its key alone from then on: ${language.name}`, async () => {
+      using service = await startFakeService();
+      const { run, stateFile } = create(language, service.url);
+      const write = (license: string) =>
+        writeFileSync(
+          `${stateFile}.license`,
+          `-----BEGIN LICENSE-----\nFor: Ada\n\n${license.replaceAll(/.{64}/g, "$&\n")}\n-----END LICENSE-----\n`,
+        );
+      write(signLicense());
+      expect((await run("status")).status).toBe(0);
+      write(signLicense({ key_id: "key_other" }));
+      expect((await run("status")).status).toBe(1);
+      expect((await run("features")).lines).toEqual(["refused: the license is for another key"]);
+      write(signLicense());
+      expect((await run("status")).status).toBe(0);
+      expect(service.requests).toEqual([]);
+    });
+  }
+});

@@ -1,0 +1,478 @@
+/** The module of the page `sdk` in TypeScript, imported: it decides as the test vectors say, and survives what can fail. */
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type Answer,
+  Client,
+  type ClientOptions,
+  check,
+  decideDownload,
+  type Event,
+  entitlementsOf,
+  featuresAt,
+  isFresh,
+  keepValidation,
+  mayUse,
+  Refused,
+  readKeys,
+  settleEvents,
+  type Validation,
+} from "../../src/cli/guide/sdk/claviger_client.ts";
+import licenses from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
+import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
+import { until } from "../support/until.ts";
+import { useFolder } from "../support/use_folder.ts";
+import {
+  countEvents,
+  type FakeService,
+  inOrder,
+  KEY_ID,
+  licenseAnswer,
+  listOf,
+  modelOf,
+  PINNED_KEYS,
+  refusedWith,
+  serveFile,
+  signLicense,
+  startFakeService,
+  VALID,
+} from "./sdk_fake_service.ts";
+
+const folder = useFolder();
+const NOBODY = "http://127.0.0.1:1";
+
+function create(service: FakeService | undefined, more: Partial<ClientOptions> = {}) {
+  const stateFile = join(mkdtempSync(join(folder, "home-")), "state");
+  const lines: string[] = [];
+  const options = {
+    ...{ url: service?.url ?? NOBODY, apiKey: "svc_live_1", stateFile, fingerprint: "workstation-7" },
+    ...{ keys: PINNED_KEYS, audience: "svc", log: (line: string) => void lines.push(line), ...more },
+  };
+  const client = new Client(options);
+  const file = (kind: string) => `${options.stateFile}.${kind}`;
+  return { client, lines, file, options, again: () => new Client(options) };
+}
+
+describe("the rules of the client", () => {
+  test("keepValidation() keeps answers as the vectors say", () => {
+    for (const { name, saved, seen, answer, sent_at, now, expect: expected } of vectors.validations) {
+      const times = { seen, sentAt: sent_at, now };
+      const [kept, after] = keepValidation(saved as Validation | null, toAnswer(answer), times);
+      const found = {
+        saved: kept,
+        seen: after,
+        is_fresh: isFresh(kept, after, now),
+        may_use: mayUse(kept, after, now),
+      };
+      expect({ name, ...found }).toEqual({ name, ...expected } as object as typeof found & { name: string });
+    }
+  });
+
+  test("settleEvents() settles batches as the vectors say", () => {
+    for (const { name, events, failures, answer, expect: expected } of vectors.batches) {
+      const { kept, accepted, refused, next, waitSeconds } = settleEvents(events, toAnswer(answer), failures);
+      const codes = refused.map(({ index, code }) => ({ index, code }));
+      const found = { kept, accepted, refused: codes, next, wait_seconds: waitSeconds };
+      expect({ name, ...found } as object).toEqual({ name, ...expected });
+    }
+  });
+
+  test("decideDownload() decides as the vectors say", () => {
+    for (const {
+      name,
+      have_bytes,
+      etag,
+      size_bytes,
+      failures,
+      answer,
+      expect: expected,
+    } of vectors.downloads) {
+      const part = { haveBytes: have_bytes, etag, sizeBytes: size_bytes };
+      const [step, wait_seconds] = decideDownload(part, answer as object as Answer | null, failures);
+      expect({ name, do: step, wait_seconds } as object).toEqual({ name, ...expected });
+    }
+  });
+
+  test("check() checks licenses as the vectors say", () => {
+    const path = join(folder, "keys.json");
+    writeFileSync(path, JSON.stringify(licenses.keys));
+    const pinned = readKeys(path);
+    for (const { name, license, audience, key_id, fingerprint, now, seen, ...expected } of licenses.cases) {
+      const terms = { audience, keyId: key_id, fingerprint: fingerprint ?? undefined, now, seen };
+      let found: object;
+      try {
+        const claims = check(license, pinned, terms);
+        const values = { features: featuresAt(claims, now), entitlements: entitlementsOf(claims) };
+        found = { why: null, ...values };
+      } catch (error) {
+        found = { why: error instanceof Refused ? error.message : error };
+      }
+      const { why, ...values } = expected;
+      const wanted = why === null ? { why, ...values } : { why: WHY[why as keyof typeof WHY] };
+      expect({ name, ...found } as object).toEqual({ name, ...wanted });
+    }
+  });
+});
+
+describe("new Client()", () => {
+  test("says what is wrong with the address, the folder and the keys", () => {
+    for (const [more, why] of [
+      [{ url: "licenses.example.org" }, "the address of the service must begin with https:// or http://"],
+      [
+        { stateFile: join(folder, "missing", "state") },
+        `there is no folder ${join(folder, "missing")}, so create it`,
+      ],
+      [{ keys: join(folder, "missing.json") }, "missing.json"],
+      [{ keys: { keys: "x" } as object as { keys: [] } }, "keys is not a JWK set"],
+    ] as const)
+      expect(() => create(undefined, more)).toThrow(why);
+  });
+
+  test("takes damaged files for none, and keeps foreign fields out of the state", async () => {
+    using service = await startFakeService();
+    const { client, file, options, again } = create(service);
+    service.on("/v1/auth/validate", () => ({ body: VALID }));
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense()));
+    await client.validate();
+    await client.borrow(3);
+    client.logEvent("inference");
+    const state = JSON.parse(readFileSync(options.stateFile, "utf8"));
+    writeFileSync(options.stateFile, JSON.stringify({ ...state, more: 1 }));
+    expect(again().state).toEqual(state);
+    for (const damage of [
+      "",
+      "{",
+      "null",
+      "[]",
+      '{"owner":1,"until":"x","body":{"features":1}}',
+      "\u0000\u00ff".repeat(99),
+      "[".repeat(70_000),
+    ]) {
+      for (const kind of ["validated", "license", "license.terms", "events"])
+        writeFileSync(file(kind), damage);
+      const damaged = again();
+      expect({
+        damage,
+        answer: damaged.licenseAnswer(),
+        features: damaged.features(),
+        values: damaged.entitlements(),
+      }).toEqual({
+        ...{ damage, answer: null, features: [], values: {} },
+      });
+      expect(damaged.mayWork()).toBe(false);
+      expect(() => damaged.claims()).toThrow(Refused);
+      expect(await damaged.sendEvents()).toEqual({ accepted: 0, refused: 0, waiting: 0 });
+    }
+    writeFileSync(options.stateFile, "{");
+    expect(again().state).toMatchObject({ until: 0, machine_id: null });
+  });
+
+  test("logs nowhere unless told, and says why there was no answer", async () => {
+    using service = await startFakeService();
+    const silent = create(service, { log: undefined });
+    expect(await silent.client.validate()).toBeNull();
+    expect(silent.client.cause).toBe("connection closed");
+    for (const [url, cause] of [
+      [NOBODY, "connection refused"],
+      [service.url.replace("http:", "https:"), "TLS"],
+    ] as const) {
+      const { client, lines } = create(undefined, { url });
+      expect(await client.validate()).toBeNull();
+      expect({ url, cause: client.cause }).toEqual({ url, cause: expect.stringContaining(cause) });
+      expect(lines).toEqual([`validate: no answer: ${client.cause}`]);
+    }
+    service.on("/v1/auth/validate", () => ({ body: VALID }));
+    await silent.client.validate();
+    expect(silent.client.cause).toBe("");
+  });
+
+  test("reads no more of an answer than allowed", async () => {
+    using service = await startFakeService();
+    const { client, lines } = create(service);
+    service.on("/v1/auth/validate", () => ({ body: { ...VALID, name: "x".repeat(70_000) } }));
+    expect(await client.validate()).toBeNull();
+    expect(lines).toEqual(["validate: no answer (200)"]);
+  });
+});
+
+describe("licenses", () => {
+  test("an answer is fresh for an hour, and is for this key and machine alone", async () => {
+    using service = await startFakeService();
+    const { client, file, options, again } = create(service);
+    service.on("/v1/auth/validate", () => ({ body: VALID }));
+    expect(await client.validate()).toEqual(VALID);
+    expect({ fresh: client.isFresh(), answer: client.licenseAnswer() }).toEqual({
+      fresh: true,
+      answer: VALID,
+    });
+    expect(client.features()).toEqual(VALID.features);
+    const saved = JSON.parse(readFileSync(file("validated"), "utf8"));
+    writeFileSync(file("validated"), JSON.stringify({ ...saved, fetched_at: saved.fetched_at - 3_600 }));
+    expect({ fresh: again().isFresh(), answer: again().licenseAnswer() }).toEqual({
+      fresh: false,
+      answer: VALID,
+    });
+    expect(new Client({ ...options, apiKey: "svc_live_2" }).licenseAnswer()).toBeNull();
+    expect(new Client({ ...options, fingerprint: "workstation-8" }).licenseAnswer()).toBeNull();
+  });
+
+  test("a license is for its key and machine alone, and its features come after those of an answer", async () => {
+    using service = await startFakeService();
+    const { client, options, again } = create(service);
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense()));
+    expect(await client.borrow()).toMatchObject({ key_id: KEY_ID });
+    expect({ works: again().mayWork(), features: again().features() }).toEqual({
+      works: true,
+      features: ["streaming"],
+    });
+    expect(client.entitlements()).toEqual({ channels: 8, region: "eu" });
+    service.on("/v1/auth/validate", () => ({ body: VALID }));
+    await client.validate();
+    expect(client.entitlements()).toEqual(VALID.entitlements);
+    expect(client.features()).toEqual(VALID.features);
+    const other = new Client({ ...options, apiKey: "svc_live_2" });
+    expect(other.mayWork()).toBe(false);
+    expect(() => other.claims()).toThrow("the license is for another key");
+    const { state } = new Client({ ...options, audience: "other" });
+    expect(state.owner).toBe(again().state.owner === state.owner ? state.owner : "");
+    expect(() => new Client({ ...options, audience: "other" }).claims()).toThrow("another product");
+  });
+
+  test("a clock that was once in the future does not spoil a new license", async () => {
+    using service = await startFakeService();
+    const { options } = create(service);
+    const state = JSON.parse(readFileSync(options.stateFile, "utf8"));
+    const now = Math.floor(Date.now() / 1_000);
+    writeFileSync(options.stateFile, JSON.stringify({ ...state, seen: now + 86_400 * 365 }));
+    const client = new Client(options);
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense()));
+    await client.borrow();
+    expect({ works: client.mayWork(), seen: client.state.seen - now < 60 }).toEqual({
+      works: true,
+      seen: true,
+    });
+    writeFileSync(options.stateFile, JSON.stringify({ ...state, seen: now + 3_600 }));
+    expect(() => new Client(options).claims()).toThrow("the clock is behind: correct it, or go online");
+  });
+
+  test("a refusal has the sentence and the code of the service", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    service.on("/v1/auth/license", () => refusedWith(404, "MACHINE_NOT_FOUND"));
+    const refusal = await client.borrow(3).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(Refused);
+    expect(refusal).toMatchObject({
+      message: "The sentence of MACHINE_NOT_FOUND",
+      code: "MACHINE_NOT_FOUND",
+    });
+    service.on("/v1/models/list", () => refusedWith(401, "INVALID_KEY"));
+    await expect(client.models()).rejects.toThrow("The sentence of INVALID_KEY");
+  });
+});
+
+describe("download()", () => {
+  const bytes = crypto.getRandomValues(new Uint8Array(3_000_000));
+
+  test("continues after a restart, begins anew after a change, and never gets a file that is far too large", async () => {
+    using service = await startFakeService();
+    const { client, options } = create(service);
+    const home = join(options.stateFile, "..");
+    const path = join(home, "speller-1.0.0.onnx");
+    service.on("/v1/models/list", () => listOf(modelOf("speller", service.url, bytes)));
+    service.on("/file/speller.onnx", serveFile(bytes, '"tag"'));
+    writeFileSync(`${path}.part`, bytes.subarray(0, 1_000_000));
+    writeFileSync(`${path}.part.etag`, '"tag"');
+    expect(await client.download("speller", { folder: home })).toBe(path);
+    expect(service.requests.at(-1)?.headers.range).toBe("bytes=1000000-");
+    expect(Buffer.compare(readFileSync(path), bytes)).toBe(0);
+
+    // A part that is whole, and a part of another file.
+    for (const [part, tag] of [
+      [bytes, '"tag"'],
+      [bytes.subarray(9, 99), '"other"'],
+      [new Uint8Array(9), ""],
+    ] as const) {
+      rmSync(path);
+      writeFileSync(`${path}.part`, part);
+      writeFileSync(`${path}.part.etag`, tag);
+      expect(await client.download("speller", { folder: home })).toBe(path);
+      expect(Buffer.compare(readFileSync(path), bytes)).toBe(0);
+    }
+    truncateSync(path, 9);
+    const endless = modelOf("speller", service.url, bytes, { size_mb: 0.5 });
+    service.on("/v1/models/list", () => listOf(endless));
+    await expect(client.download("speller", { folder: home })).rejects.toThrow("cannot be fetched");
+  });
+
+  test("refuses a link that is no address of the web, and says which folder is missing", async () => {
+    using service = await startFakeService();
+    const { client, options } = create(service);
+    const model = modelOf("speller", service.url, bytes, { download_url: `file://${options.stateFile}` });
+    service.on("/v1/models/list", () => listOf(model, {}, ["x"]));
+    await expect(client.download("speller", { folder: join(folder, "missing") })).rejects.toThrow(
+      "there is no folder",
+    );
+    expect(await client.models()).toEqual([model]);
+  });
+});
+
+describe("events", () => {
+  const batches = (service: FakeService) =>
+    service.to("/v1/analytics/batch").map(({ fields }) => fields.events as Event[]);
+
+  test("are sent in batches of a thousand and of a megabyte, oldest first, and of half the size after 413", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    service.on("/v1/analytics/batch", countEvents());
+    const keys = Array.from({ length: 1_500 }, () => client.logEvent("inference"));
+    expect(await client.sendEvents()).toEqual({ accepted: 1_500, refused: 0, waiting: 0 });
+    expect(batches(service).map(({ length }) => length)).toEqual([1_000, 500]);
+    expect(
+      batches(service)
+        .flat()
+        .map(({ idempotency_key }) => idempotency_key),
+    ).toEqual(keys);
+
+    service.requests.length = 0;
+    for (let event = 0; event < 50; event++) client.logEvent("error", { errorMessage: "é".repeat(15_000) });
+    service.on("/v1/analytics/batch", (request) =>
+      request.fields.events.length > 8 ? refusedWith(413, "PAYLOAD_TOO_LARGE") : countEvents()(request),
+    );
+    expect(await client.sendEvents()).toEqual({ accepted: 50, refused: 0, waiting: 0 });
+    expect(
+      batches(service)
+        .map(({ length }) => length)
+        .slice(0, 4),
+    ).toEqual([33, 16, 8, 8]);
+  });
+
+  test("wait after failures, and go on with the same keys after a crash", async () => {
+    using service = await startFakeService();
+    const { client, file, lines, again } = create(service);
+    const key = client.logEvent("inference", { durationMs: 3, success: true, metadata: { a: 1 } });
+    const before = readFileSync(file("events"));
+    service.on(
+      "/v1/analytics/batch",
+      inOrder(
+        "close",
+        refusedWith(503, "SERVICE_UNAVAILABLE", { "Retry-After": "1" }),
+        countEvents()({ fields: { events: [0] } } as never) as object,
+      ),
+    );
+    expect(await client.sendEvents()).toEqual({ accepted: 1, refused: 0, waiting: 0 });
+    expect(lines).toEqual([
+      "events: no answer: connection closed; 0 accepted, 0 refused, 1 waiting; send in 1 s",
+      "events: 503 SERVICE_UNAVAILABLE; 0 accepted, 0 refused, 1 waiting; send in 1 s",
+      "events: 200; 1 accepted, 0 refused, 0 waiting; done",
+    ]);
+    // The crash came before the event was removed.
+    writeFileSync(file("events"), before);
+    expect(await again().sendEvents()).toMatchObject({ accepted: 1 });
+    expect(batches(service).map(([event]) => event?.idempotency_key)).toEqual([key, key, key, key]);
+    expect(batches(service)[0]).toEqual([
+      expect.objectContaining({ event_type: "inference", duration_ms: 3, success: true, metadata: { a: 1 } }),
+    ]);
+  });
+
+  test("that are refused for good or too old are given to the program, which may fail", async () => {
+    using service = await startFakeService();
+    const refused: string[] = [];
+    const { client, lines } = create(service, {
+      onRefused({ model_name }, code, error) {
+        refused.push(`${model_name} ${code} ${error}`);
+        throw new Error("a failure of the program");
+      },
+    });
+    const at = (days: number) => new Date(Date.now() - days * 86_400_000);
+    client.logEvent("inference", { modelName: "old", occurredAt: at(8) });
+    client.logEvent("inference", { modelName: "good", occurredAt: at(6) });
+    client.logEvent("inference", { modelName: "over" });
+    service.on(
+      "/v1/analytics/batch",
+      countEvents(({ model_name }) => (model_name === "over" ? "QUOTA_EXCEEDED" : undefined)),
+    );
+    expect(await client.sendEvents()).toEqual({ accepted: 1, refused: 2, waiting: 0 });
+    expect(refused).toEqual([
+      "old EVENT_TOO_OLD the event is older than 7 days",
+      "over QUOTA_EXCEEDED The sentence of QUOTA_EXCEEDED",
+    ]);
+    expect(lines).toContain("onRefused failed: Error: a failure of the program");
+  });
+
+  test("that come while a batch is sent are kept, and two senders send each once", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    client.logEvent("inference");
+    service.on("/v1/analytics/batch", (request) => {
+      if (service.requests.length === 1) client.logEvent("session");
+      return countEvents()(request);
+    });
+    const both = await Promise.all([client.sendEvents(), client.sendEvents()]);
+    expect(both.map(({ accepted }) => accepted).toSorted()).toEqual([0, 2]);
+    expect(batches(service).map((events) => events.map(({ event_type }) => event_type))).toEqual([
+      ["inference"],
+      ["session"],
+    ]);
+  });
+
+  test("leave the queue alone if another process has sent the same", async () => {
+    using service = await startFakeService();
+    const { client, file } = create(service);
+    client.logEvent("inference");
+    const rest = '{"idempotency_key":"k2","occurred_at":"2026-01-01","event_type":"session"}\n';
+    service.on("/v1/analytics/batch", (request) => {
+      if (service.requests.length === 1)
+        writeFileSync(file("events"), rest.replace("2026-01-01", new Date().toISOString()));
+      return countEvents()(request);
+    });
+    await client.sendEvents();
+    expect(batches(service).map(([event]) => event?.event_type)).toEqual(["inference", "session"]);
+  });
+
+  test("are refused when they are too large, and when too many wait", () => {
+    const { client, file } = create(undefined);
+    expect(() => client.logEvent("error", { errorMessage: "x".repeat(66_000) })).toThrow(
+      "larger than 64 KiB",
+    );
+    writeFileSync(file("events"), "{}\n".repeat(100_000));
+    expect(() => client.logEvent("inference")).toThrow(
+      `100000 events or 64 MiB wait in ${file("events")}: send them`,
+    );
+    writeFileSync(file("events"), "{}\n".repeat(99_999));
+    client.logEvent("inference");
+    expect(() => client.logEvent("inference")).toThrow("100000 events");
+    writeFileSync(file("events"), `${"x".repeat(1_023)}\n`.repeat(65_536));
+    expect(() => client.logEvent("inference")).toThrow("64 MiB");
+  });
+
+  test("are sent by the loop at once, and not at all after the key was refused", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    service.on("/v1/analytics/batch", inOrder(refusedWith(401, "INVALID_KEY")));
+    client.logEvent("inference");
+    await client.runEvents();
+    expect(service.requests.length).toBe(1);
+    service.on("/v1/analytics/batch", countEvents());
+    const stopping = new AbortController();
+    const running = client.runEvents(stopping.signal);
+    await until(() => service.requests.length === 2);
+    stopping.abort();
+    await running;
+  });
+});
+
+function toAnswer(answer: object | null): Answer | null {
+  return answer as Answer | null;
+}
+
+const WHY = {
+  no_license: "the file holds no license",
+  not_pinned: "none of the pinned keys has signed the license: update this program",
+  not_genuine: "the license is not genuine",
+  other_product: "the license is for another product",
+  other_key: "the license is for another key",
+  other_machine: "the license is for another machine",
+  clock_behind: "the clock is behind: correct it, or go online",
+  expired: "the license has expired: go online",
+};
