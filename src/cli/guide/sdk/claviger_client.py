@@ -376,6 +376,7 @@ class Batch(NamedTuple):
     events: list[Fields]
     lines: list[bytes]  # of the events
     text: bytes  # of the file, with these events and with lines that hold none
+    is_damaged: bool  # whether there are such lines
 
 class EventQueue:
     """The events that wait, oldest first: a file with a line of JSON for each. Another process may append to it."""
@@ -389,7 +390,14 @@ class EventQueue:
         line = to_event_line(event)
         if len(line) > MAX_EVENT_BYTES:
             raise ValueError("the event is larger than 64 KiB: shorten its texts")
-        with self.lock, open(self.path, "ab+", buffering=0, opener=open_private) as file:
+        with self.lock:
+            # Again if another process has replaced the file meanwhile. A line that is there twice is counted once.
+            while not self.append(line):
+                pass
+
+    def append(self, line: bytes) -> bool:
+        """Returns whether the file to which the line was added still has its name."""
+        with open(self.path, "ab+", buffering=0, opener=open_private) as file:
             size, lines, is_ended = self.count(file)
             line = line if is_ended else b"\n" + line  # a crash has cut the last line
             if lines >= MAX_QUEUE_EVENTS or size + len(line) > MAX_QUEUE_BYTES:
@@ -397,6 +405,9 @@ class EventQueue:
             if file.write(line) != len(line):
                 raise OSError(f"cannot write {self.path}: the disk is full")
             self.counted = (size + len(line), lines + 1, True)
+            with contextlib.suppress(FileNotFoundError):
+                return os.path.samestat(os.fstat(file.fileno()), os.stat(self.path))
+            return False
 
     def count(self, file: Any) -> tuple[int, int, bool]:
         """Counts the lines again only if another process wrote to the file."""
@@ -421,7 +432,7 @@ class EventQueue:
         """Returns the oldest events: at most so many, and as many as fit into one request. They stay in the file."""
         events: list[Fields] = []
         lines: list[bytes] = []
-        text = b""
+        text, is_damaged = b"", False
         with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb") as file:
             while len(events) < most and (line := file.readline(MAX_EVENT_BYTES + 1)):
                 # 100 bytes for what is around the events in the body.
@@ -432,7 +443,9 @@ class EventQueue:
                 if isinstance(event.get("idempotency_key"), str):
                     events.append(event)
                     lines.append(line.strip())
-        return Batch(events, lines, text)
+                else:
+                    is_damaged = True
+        return Batch(events, lines, text, is_damaged)
 
     def replace(self, text: bytes, kept: Iterable[Fields]) -> None:
         """
@@ -440,22 +453,18 @@ class EventQueue:
         text is not there any more, another process has sent the events, and the file stays as it is.
         """
         first = b"".join(to_event_line(event) for event in kept)
-        with self.lock:
-            with open(self.path, "rb") as file:
-                if file.read(len(text)) != text:
-                    return
-                is_all = not first and not file.read(1)
-            if is_all:
-                os.remove(self.path)
-            else:
-                write_file(self.path, self.read_from(len(text), first))
-            self.counted = (0, 0, True)
-
-    def read_from(self, begin: int, first: bytes) -> Iterable[bytes]:
-        yield first
-        with open(self.path, "rb") as file:
-            file.seek(begin)
-            yield from read_parts(file)
+        with self.lock, open(self.path, "rb") as old:
+            if old.read(len(text)) != text:
+                return
+            rest = old.read()
+            if os.name == "nt":  # which replaces no open file
+                old.close()
+            write_file(self.path, [first, rest])
+            late = b"" if old.closed else old.read()  # lines of another process, for which the new file came too early
+            if late:
+                with open(self.path, "ab", buffering=0) as file:
+                    file.write(late)
+            self.counted = (-1, 0, True)
 
 def to_event_line(event: Fields) -> bytes:
     return json.dumps(event, separators=(",", ":"), allow_nan=False).encode() + b"\n"
@@ -1079,10 +1088,9 @@ class Client:
             ]:
                 self.tell_refused(event, code, error)
             settled = settled._replace(refused=refused + settled.refused)
-            is_damaged = batch.text.count(b"\n") > len(batch.events)
-            if settled.kept != batch.events or is_damaged:
+            if settled.kept != batch.events or batch.is_damaged:
                 self.events.replace(batch.text, settled.kept)
-        damaged = "damaged lines dropped; " if is_damaged else ""
+        damaged = "damaged lines dropped; " if batch.is_damaged else ""
         counts = f"{settled.accepted} accepted, {len(settled.refused)} refused, {self.events.waiting()} waiting"
         self.log(f"events: {line}{damaged}{counts}; {then}")
         return settled, max(1, len(events) // 2) if settled.next == "halve" else most
