@@ -187,7 +187,7 @@ describe("a module of the page `sdk` as a program", () => {
       expect({ ...first }).toMatchObject({
         ...{ status: 0, out: expect.stringMatching(/^[0-9a-f]{32}\n$/), lines: [] },
       });
-      expect((await run("log", "session")).status).toBe(0);
+      expect((await run("log", "model_load")).status).toBe(0);
       expect(statSync(`${stateFile}.events`).mode & 0o777).toBe(0o600);
       expect(service.requests).toEqual([]);
 
@@ -204,7 +204,7 @@ describe("a module of the page `sdk` as a program", () => {
       expect((await run("log", "error")).status).toBe(0);
       service.on(
         "/v1/analytics/batch",
-        countEvents(({ event_type }) => (event_type === "session" ? "QUOTA_EXCEEDED" : undefined)),
+        countEvents(({ event_type }) => (event_type === "model_load" ? "QUOTA_EXCEEDED" : undefined)),
       );
       expect(await run("send")).toMatchObject({ status: 0, out: "accepted 2\nrefused 1\nwaiting 0\n" });
       const { headers, fields } = service.requests.at(-1) ?? {};
@@ -213,7 +213,7 @@ describe("a module of the page `sdk` as a program", () => {
       const idempotency_key = expect.stringMatching(/^[0-9a-f]{32}$/);
       expect(fields.events).toEqual([
         { idempotency_key: first.out.trim(), occurred_at, event_type: "inference", model_name: "speller" },
-        { idempotency_key, occurred_at, event_type: "session" },
+        { idempotency_key, occurred_at, event_type: "model_load" },
         { idempotency_key, occurred_at, event_type: "error" },
       ]);
       expect(Date.parse(fields.events[0].occurred_at)).toBeWithin(began - 1, Date.now() + 1);

@@ -1,15 +1,25 @@
 /** The clients of the page `sdk` against the service itself. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { addHostedModel, testBytes } from "../support/hosted.ts";
 import { type Places, setPlaces } from "../support/machines.ts";
 import { until } from "../support/until.ts";
-import { useTestService } from "../support/use.ts";
+import { useHostingService } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { createInstaller, LANGUAGES, type Language, withoutTimes } from "./sdk_languages.ts";
 
 // A busy machine starts an interpreter in seconds.
 setDefaultTimeout(120_000);
 
-const service = useTestService();
+/** Links have to lead to the service, so its address has to be known before it starts. */
+function findFreePort(): number {
+  using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+  return server.port ?? 0;
+}
+
+const port = findFreePort();
+const service = useHostingService({ config: { port, publicUrl: `http://127.0.0.1:${port}` } });
 const folder = useFolder();
 const OTHER = { LICENSE_FINGERPRINT: "workstation-8" };
 
@@ -19,7 +29,11 @@ async function installWith(places: Places) {
   await setPlaces(service.database, licenseUuid, places);
   const install = createInstaller(folder, apiKey);
   return {
-    client: (language: Language, more = {}) => install(language, service.url, more),
+    client(language: Language, more = {}) {
+      const installed = install(language, service.url, more);
+      const run = (...args: readonly string[]) => installed.runArguments([language.module, ...args]);
+      return { ...installed, run };
+    },
     post: (path: string) => service.post(path, { api_key: apiKey, fingerprint: "workstation-7" }),
   };
 }
@@ -86,5 +100,77 @@ describe.each(LANGUAGES)("a client of the page `sdk`: $name", (language) => {
       lines: ["heartbeat: 401 INVALID_KEY; may not work; stop: The API key is invalid or inactive"],
     });
     expect((await client.run("status")).status).toBe(1);
+  });
+});
+
+const MODULES = LANGUAGES.filter(({ name }) => !name.startsWith("shell"));
+const hasCryptography = Bun.spawnSync(["python3", "-c", "import cryptography"], { stderr: "ignore" }).success;
+
+describe.each(MODULES)("a module of the page `sdk`: $name", (language) => {
+  test("keeps what the license allows, and downloads a model", async () => {
+    const { client } = await installWith({});
+    const { run, stateFile } = client(language);
+    const bytes = testBytes(300_000);
+    const name = `speller_${crypto.randomUUID()}`;
+    const checksum = await addHostedModel(
+      service,
+      { name, version: "1.2.0", fileName: "speller.onnx" },
+      bytes,
+    );
+    expect(JSON.parse((await run("validate")).out)).toMatchObject({ valid: true, license_type: "research" });
+    expect((await run("features")).out).toContain("feature streaming\n");
+    expect((await run("models")).out).toContain(`${name} 1.2.0 sha256:${checksum}\n`);
+    const home = mkdtempSync(join(folder, "models-"));
+    const path = join(home, `${name}-1.2.0.onnx`);
+    writeFileSync(`${path}.part`, bytes.subarray(0, 100_000));
+    writeFileSync(`${path}.part.etag`, `"${checksum}"`);
+    expect(await run("download", name, home)).toMatchObject({ status: 0, out: `${path}\n` });
+    expect(Buffer.compare(readFileSync(path), bytes)).toBe(0);
+    expect(stateFile).toStartWith(folder);
+  });
+
+  test.skipIf(language.name === "Python" && !hasCryptography)(
+    "borrows the license of a machine that has a place, and says until when the place stays taken",
+    async () => {
+      const { client } = await installWith({ maxMachines: 1, seatMinutes: 5 });
+      const keys = join(mkdtempSync(join(folder, "keys-")), "keys.json");
+      writeFileSync(keys, JSON.stringify((await service.get("/.well-known/jwks.json")).body));
+      const { run } = client(language, { LICENSE_KEYS: keys, LICENSE_AUDIENCE: "svc" });
+      expect((await run("borrow", "2")).lines).toEqual([
+        "license: 404 MACHINE_NOT_FOUND",
+        expect.stringMatching(/^refused: .*machine/i),
+      ]);
+      expect((await run("activate")).status).toBe(0);
+      const end = new Date(Date.now() + 2 * 86_400_000).toISOString().slice(0, 10);
+      expect((await run("borrow", "2")).out).toStartWith(`research until ${end}\nfeature `);
+      expect(await run("give-back")).toMatchObject({
+        status: 0,
+        out: expect.stringContaining(`taken until ${end}T`),
+      });
+    },
+  );
+
+  test("sends events that waited, each counted once, and corrects those of a clock that was ahead", async () => {
+    const { client, post } = await installWith({});
+    if ((await post("/v1/analytics/batch")).status === 404) {
+      console.warn("Skipped the events of the clients: this service takes no batches");
+      return;
+    }
+    const { run, stateFile } = client(language);
+    const file = `${stateFile}.events`;
+    for (const type of ["inference", "inference", "model_load"]) await run("log", type);
+    const waiting = readFileSync(file, "utf8");
+    const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+    const line = (days: number) =>
+      `${JSON.stringify({ idempotency_key: `k${days}`, occurred_at: day(days), event_type: "inference" })}\n`;
+    // One that is too old, one that waited for days, one from the future, and one that the service does not know.
+    const unknown = line(-1).replace("inference", "unknown").replace("k-1", "other");
+    writeFileSync(file, line(-8) + line(-6) + line(1) + unknown + waiting);
+    const sent = await run("send");
+    expect(sent).toMatchObject({ status: 0, out: "accepted 5\nrefused 2\nwaiting 0\n" });
+    // A crash came before the events were removed.
+    writeFileSync(file, waiting);
+    expect(await run("send")).toMatchObject({ status: 0, out: "accepted 3\nrefused 0\nwaiting 0\n" });
+    expect((await post("/v1/auth/validate")).body.quota.used).toBeWithin(3, 5);
   });
 });

@@ -347,6 +347,23 @@ describe("events", () => {
     ).toEqual([33, 16, 8, 8]);
   });
 
+  test("are sent by fewer if the service takes fewer, and stop with one that is wrong as a whole", async () => {
+    using service = await startFakeService();
+    const { client, lines } = create(service);
+    service.on("/v1/analytics/batch", (request) =>
+      request.fields.events.length > 100 ? refusedWith(400, "INVALID_REQUEST") : countEvents()(request),
+    );
+    for (let event = 0; event < 150; event++) client.logEvent("inference");
+    expect(await client.sendEvents()).toEqual({ accepted: 150, refused: 0, waiting: 0 });
+    expect(batches(service).map(({ length }) => length)).toEqual([150, 75, 75]);
+    service.on("/v1/analytics/batch", () => refusedWith(400, "INVALID_REQUEST"));
+    client.logEvent("inference");
+    expect(await client.sendEvents()).toEqual({ accepted: 0, refused: 0, waiting: 1 });
+    expect(lines.at(-1)).toBe(
+      "events: 400 INVALID_REQUEST; 0 accepted, 0 refused, 1 waiting; stop: The sentence of INVALID_REQUEST",
+    );
+  });
+
   test("wait after failures, and go on with the same keys after a crash", async () => {
     using service = await startFakeService();
     const { client, file, lines, again } = create(service);
@@ -405,14 +422,14 @@ describe("events", () => {
     const { client } = create(service);
     client.logEvent("inference");
     service.on("/v1/analytics/batch", (request) => {
-      if (service.requests.length === 1) client.logEvent("session");
+      if (service.requests.length === 1) client.logEvent("model_load");
       return countEvents()(request);
     });
     const both = await Promise.all([client.sendEvents(), client.sendEvents()]);
     expect(both.map(({ accepted }) => accepted).toSorted()).toEqual([0, 2]);
     expect(batches(service).map((events) => events.map(({ event_type }) => event_type))).toEqual([
       ["inference"],
-      ["session"],
+      ["model_load"],
     ]);
   });
 
@@ -420,14 +437,14 @@ describe("events", () => {
     using service = await startFakeService();
     const { client, file } = create(service);
     client.logEvent("inference");
-    const rest = '{"idempotency_key":"k2","occurred_at":"2026-01-01","event_type":"session"}\n';
+    const rest = '{"idempotency_key":"k2","occurred_at":"2026-01-01","event_type":"model_load"}\n';
     service.on("/v1/analytics/batch", (request) => {
       if (service.requests.length === 1)
         writeFileSync(file("events"), rest.replace("2026-01-01", new Date().toISOString()));
       return countEvents()(request);
     });
     await client.sendEvents();
-    expect(batches(service).map(([event]) => event?.event_type)).toEqual(["inference", "session"]);
+    expect(batches(service).map(([event]) => event?.event_type)).toEqual(["inference", "model_load"]);
   });
 
   test("are refused when they are too large, and when too many wait", () => {

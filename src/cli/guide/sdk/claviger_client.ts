@@ -695,7 +695,7 @@ export class Client {
     let next: Next = firstRequest(this.state);
     while (next !== "stop" && next !== "done" && !signal?.aborted) {
       const [following, waitSeconds] = await this.#step(next);
-      if (this.answer?.status === 200) await this.#renew();
+      if (statusOf(next, this.answer) === 200) await this.#renew();
       next = following;
       await pause(waitSeconds, { signal, ref: false });
     }
@@ -938,7 +938,7 @@ export class Client {
       if (written === "too large" || step === "fail") throw cannot(why);
       if (step === "list_again") {
         if (++lists >= MAX_TRIES) throw cannot(why);
-        model = await this.#findModel(name, version);
+        model = await this.#findModel(name, model.version);
         continue;
       }
       // A server that knows no ranges and always breaks off would never end.
@@ -1057,13 +1057,17 @@ export class Client {
       if (settled.kept !== events || old.length > 0) this.#replaceHead(head, settled.kept);
       accepted += settled.accepted;
       refused += settled.refused.length;
-      const { next, waitSeconds } = settled;
+      const { waitSeconds } = settled;
+      // Perhaps this service takes fewer events at once. A single one that is wrong as a whole stops the queue.
+      const isTooMany = answer?.status === 400 && settled.next === "stop" && events.length > 1;
+      const next = isTooMany ? "halve" : settled.next;
       const counts = `${settled.accepted} accepted, ${settled.refused.length} refused`;
       const then = next === "send" && waitSeconds > 0 ? `send in ${waitSeconds} s` : next;
       const sentence = next === "stop" ? `: ${toLine(answer?.body.error ?? "")}` : "";
       this.#log(`events: ${why}; ${counts}, ${this.#lookAtQueue().events} waiting; ${then}${sentence}`);
       if (next === "stop") return { accepted, refused, next };
-      if (next === "halve") most = Math.floor(events.length / 2);
+      // Fewer events get through a slow connection, and into the little room that others leave in the limit.
+      if (next === "halve" || waitSeconds > 0) most = Math.max(1, Math.floor(events.length / 2));
       failures = waitSeconds > 0 ? failures + 1 : 0;
       if (failures >= MAX_TRIES || waiting.signal?.aborted) return { accepted, refused, next: "send" };
       if (waitSeconds > 0) await pause(waitSeconds, waiting);
@@ -1108,21 +1112,23 @@ export class Client {
   #replaceHead(head: Buffer, kept: readonly Event[]): void {
     const path = this.#fileOf("events");
     if (!existsSync(path)) return;
-    const file = openSync(path, "r");
+    // Windows does not replace an open file.
+    const file = process.platform === "win32" ? undefined : openSync(path, "r");
     try {
       const bytes = readBytes(path, 2 * MAX_QUEUE_BYTES);
       // Another process has sent the same events, and has removed them already.
       if (!bytes.subarray(0, head.length).equals(head)) return;
       const lines = kept.map((event) => `${JSON.stringify(event)}\n`).join("");
       replaceFile(path, lines, bytes.subarray(head.length));
+      if (file === undefined) return;
       // Lines that another process has added to the old file meanwhile.
       const late = Buffer.alloc(Math.max(0, fstatSync(file).size - bytes.length));
       const length = readSync(file, late, 0, late.length, bytes.length);
       if (length > 0) appendFileSync(path, late.subarray(0, length));
     } finally {
-      closeSync(file);
+      if (file !== undefined) closeSync(file);
+      this.#queue = null;
     }
-    this.#queue = null;
   }
 
   /** Counts the lines of the queue again if its file has another size than it had. */
