@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
-  type Answer,
   Client,
   type ClientOptions,
   check,
@@ -478,6 +477,8 @@ describe("events", () => {
     await running;
   });
 });
+
+type Answer = NonNullable<Parameters<typeof settleEvents>[1]>;
 
 function toAnswer(answer: object | null): Answer | null {
   return answer as Answer | null;

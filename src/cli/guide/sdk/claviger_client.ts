@@ -70,7 +70,7 @@ export interface State {
   readonly failures: number; // how many requests in a row got no useful answer
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>; // the names are in lower case
   readonly body: Fields;
@@ -205,7 +205,7 @@ export const isFresh = (saved: Validation | null, seen: number, now: number): bo
 
 // Signed licenses
 
-export type Entitlements = Readonly<Record<string, number | string | boolean>>;
+export type EntitlementValues = Readonly<Record<string, number | string | boolean>>;
 
 export interface Claims {
   readonly aud: string;
@@ -214,7 +214,7 @@ export interface Claims {
   readonly license_type: string;
   readonly features: readonly string[];
   readonly feature_ends?: Readonly<Record<string, string>>;
-  readonly entitlements?: Entitlements;
+  readonly entitlements?: EntitlementValues;
   readonly iat: number;
   readonly nbf: number;
   readonly exp: number;
@@ -320,7 +320,7 @@ export function featuresAt(claims: Claims, now: number): string[] {
 }
 
 /** Returns the values of a license by their names. */
-export function entitlementsOf({ entitlements }: Pick<Claims, "entitlements">): Entitlements {
+export function entitlementsOf({ entitlements }: Pick<Claims, "entitlements">): EntitlementValues {
   return entitlements ?? {};
 }
 
@@ -596,7 +596,7 @@ export interface Model {
   readonly [field: string]: unknown;
 }
 
-export interface EventFields {
+export interface EventDetails {
   readonly modelName?: string | undefined;
   readonly inferenceType?: string | undefined;
   readonly durationMs?: number | undefined;
@@ -768,7 +768,7 @@ export class Client {
   }
 
   /** The values of the license by their names, from where `features` has the features. */
-  entitlements(): Entitlements {
+  entitlements(): EntitlementValues {
     return entitlementsOf(this.licenseAnswer() ?? this.#goodClaims() ?? {});
   }
 
@@ -975,7 +975,7 @@ export class Client {
    * Puts an event into the queue, and returns its key. Never waits for a network. Throws if the event is too large, or if
    * too many wait.
    */
-  logEvent(eventType: string, fields: EventFields = {}): string {
+  logEvent(eventType: string, fields: EventDetails = {}): string {
     const key = randomBytes(16).toString("hex");
     const event = {
       idempotency_key: key,
@@ -1454,7 +1454,7 @@ function printClaims(claims: Claims): void {
   printRights(featuresAt(claims, nowSeconds()), entitlementsOf(claims));
 }
 
-function printRights(features: readonly string[], entitlements: Entitlements): void {
+function printRights(features: readonly string[], entitlements: EntitlementValues): void {
   print(...features.map((name) => `feature ${name}`));
   print(...Object.entries(entitlements).map(([name, value]) => `value ${name} ${JSON.stringify(value)}`));
 }
