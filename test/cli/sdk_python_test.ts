@@ -227,6 +227,25 @@ describe.skipIf(!hasCryptography)("signed licenses: Python", () => {
     expect(await client.run("give-back")).toMatchObject({ status: 0, out: "" });
     expect((await client.run("status")).status).toBe(1);
   });
+
+  test("`run` also renews a borrowed license that has ended meanwhile", async () => {
+    using service = await startFakeService();
+    const keys = join(folder, "keys.json");
+    writeFileSync(keys, JSON.stringify(PINNED_KEYS));
+    const client = createClient(service, { LICENSE_KEYS: keys, LICENSE_AUDIENCE: "svc" });
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense()));
+    expect((await client.run("borrow", "3")).status).toBe(0);
+    const now = Math.floor(Date.now() / 1_000);
+    const ended = signLicense({ iat: now - 600, nbf: now - 600, refresh_after: now - 300, exp: now - 1 });
+    writeFileSync(`${client.stateFile}.license`, ended);
+    expect((await client.run("status")).status).toBe(1);
+    service.on("/v1/machines/activate", () => ({ body: { machine_id: null, expires_at: null } }));
+    const { client: running, reading } = client.start("run");
+    await until(() => service.to("/v1/auth/license").length === 2, { limitMs: 60_000 });
+    expect(service.to("/v1/auth/license").at(-1)?.fields.days).toBe(3);
+    running.kill();
+    await reading;
+  });
 });
 
 describe.skipIf(python === undefined)("models: Python", () => {

@@ -11,7 +11,7 @@ LICENSE_KEYS (the file with the pinned keys) and LICENSE_AUDIENCE (the brand of 
 from __future__ import annotations
 
 import base64, calendar, contextlib, dataclasses, email.utils, hashlib, http.client, json, os, random, re
-import secrets, socket, ssl, sys, threading, time, urllib.error, urllib.parse, urllib.request
+import secrets, socket, ssl, sys, threading, time, urllib.error, urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -142,7 +142,7 @@ def is_genuine(request: str, answer: Answer) -> bool:
     if request == "license":
         return isinstance(body.get("license"), str)
     if request == "models":
-        return is_list_of(dict, body.get("models"))
+        return isinstance(body.get("models"), list)
     if request == "events":
         results = body.get("results")
         return is_list_of(dict, results) and all(isinstance(result.get("logged"), bool) for result in results or [])
@@ -152,6 +152,9 @@ def is_genuine(request: str, answer: Answer) -> bool:
         return has_end and body.get("valid") is True and is_list_of(str, body.get("features"))
     machine_id = body.get("machine_id", False)
     return has_end and (machine_id is None or isinstance(machine_id, str))
+
+def to_dict(value: object) -> Fields:
+    return value if isinstance(value, dict) else {}
 
 def is_list_of(kind: type, value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, kind) for each in value)
@@ -432,20 +435,22 @@ class EventQueue:
         """Returns the oldest events: at most so many, and as many as fit into one request. They stay in the file."""
         events: list[Fields] = []
         lines: list[bytes] = []
-        text, is_damaged = b"", False
+        parts: list[bytes] = []
+        size, is_damaged = 0, False
         with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb") as file:
             while len(events) < most and (line := file.readline(MAX_EVENT_BYTES + 1)):
                 # 100 bytes for what is around the events in the body.
-                if len(text) + len(line) > MAX_BATCH_BYTES - 100:
+                size += len(line)
+                if size > MAX_BATCH_BYTES - 100:
                     break
-                text += line
+                parts.append(line)
                 event = to_fields(line, parse_constant=refuse_constant)
                 if isinstance(event.get("idempotency_key"), str):
                     events.append(event)
                     lines.append(line.strip())
                 else:
                     is_damaged = True
-        return Batch(events, lines, text, is_damaged)
+        return Batch(events, lines, b"".join(parts), is_damaged)
 
     def replace(self, text: bytes, kept: Iterable[Fields]) -> None:
         """
@@ -453,7 +458,7 @@ class EventQueue:
         text is not there any more, another process has sent the events, and the file stays as it is.
         """
         first = b"".join(to_event_line(event) for event in kept)
-        with self.lock, open(self.path, "rb") as old:
+        with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb") as old:
             if old.read(len(text)) != text:
                 return
             rest = old.read()
@@ -517,10 +522,9 @@ def number(text: str | None) -> int | None:
 
 def file_name_of(model: Fields) -> str:
     """NAME-VERSION with the end of the file in the link. Raises Refused if it could lead out of the folder."""
-    name, version = str(model.get("name")), str(model.get("version"))
-    link = urllib.parse.urlsplit(str(model.get("download_url"))).path
-    end = re.search("[.][A-Za-z][A-Za-z0-9]{0,15}$", link)
-    file_name = f"{name}-{version}{end[0] if end else ''}"
+    name, version = model["name"], model["version"]
+    end = re.match("https?://[^/?#]*/[^?#]*?([.][A-Za-z][A-Za-z0-9]{0,15})(?:[?#]|$)", model["download_url"], re.I)
+    file_name = f"{name}-{version}{end[1] if end else ''}"
     slug = "[A-Za-z0-9][A-Za-z0-9._+-]*"
     if not re.fullmatch(slug, name) or not re.fullmatch(slug, version) or len(file_name) > 200:
         raise Refused(f"the service sent a name that is no file name: {to_line(file_name)}")
@@ -540,8 +544,8 @@ def find_fingerprint() -> str:
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
-def sha256_of_file(path: str) -> str:
-    """The SHA-256 of a file in hex; "" if there is none."""
+def checksum_of(path: str) -> str:
+    """The checksum of a file in the form of the list; "" if there is no file."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -549,7 +553,7 @@ def sha256_of_file(path: str) -> str:
                 digest.update(part)
     except FileNotFoundError:
         return ""
-    return digest.hexdigest()
+    return f"sha256:{digest.hexdigest()}"
 
 def read_parts(file: Any) -> Iterable[bytes]:
     while part := file.read(CHUNK_BYTES):
@@ -561,7 +565,7 @@ def to_fields(text: bytes, **options: Any) -> Fields:
         fields = json.loads(text, **options)
     except (ValueError, RecursionError):
         return {}
-    return fields if isinstance(fields, dict) else {}
+    return to_dict(fields)
 
 def read_fields(path: str) -> Fields:
     """The fields of a file with a JSON object. A damaged file is as good as none."""
@@ -675,7 +679,8 @@ PATHS = {
 
 class Client:
     """
-    A client with a state file of its own. Its folder must exist; the files beside it begin with the same name.
+    A client with a state file of its own, for one process. Its folder must exist; the files beside it begin with the
+    same name. Threads may share a client.
     `keys` are the pinned keys, as a JWK set or the path of one; with `audience` they check signed licenses.
     `log` is called with one line of text. `on_refused` is called with each event that nobody will count: the event, a
     code and a sentence.
@@ -702,7 +707,8 @@ class Client:
         # A random fingerprint is stored before it is used: otherwise every start would take a new place.
         fingerprint = fingerprint or find_fingerprint() or saved.fingerprint or secrets.token_hex(32)
         owner = sha256(f"{self.url} {api_key} {fingerprint}")
-        self.state = saved if saved.owner == owner else State(owner, fingerprint)
+        is_ours = saved.owner == owner and saved.fingerprint == fingerprint
+        self.state = saved if is_ours else State(owner, fingerprint)
         if not os.path.isdir(os.path.dirname(state_file) or "."):
             folder = os.path.dirname(state_file)
             raise FileNotFoundError(f"cannot write {state_file}: there is no folder {folder}, so create it")
@@ -852,13 +858,13 @@ class Client:
 
     def renew(self) -> None:
         """From half of its time on, borrows a borrowed license again for as many days as before."""
-        terms, days = self.terms(), self.terms().get("days")
-        try:
-            claims = self.claims() if terms.get("borrowed") is True else {}
-        except Refused:
+        terms, claims = self.terms(), Fields()
+        with contextlib.suppress(OSError, Refused):
+            claims = self.verify(read_license(f"{self.state_file}.license"))
+        # Also if it has ended, or was not good because the clock was wrong.
+        if terms.get("borrowed") is not True or not claims or time.time() < claims.get("refresh_after", claims["exp"]):
             return
-        if not claims or time.time() < claims.get("refresh_after", claims["exp"]):
-            return
+        days = terms.get("days")
         answer, self.cause = self.send("license", self.license_fields(days))
         self.log(f"license: {describe('license', answer, self.cause)}")
         try:
@@ -929,8 +935,9 @@ class Client:
 
     def models(self) -> list[Fields]:
         """Returns the models that the key may load. Their links end after 15 minutes."""
-        models: list[Fields] = self.ask("models", None)["models"]
-        return models
+        names = ("name", "version", "download_url", "checksum")
+        models = self.ask("models", None)["models"]
+        return [model for model in models if is_list_of(str, [to_dict(model).get(name) for name in names])]
 
     def download(self, name: str, version: str | None = None, *, folder: str) -> str:
         """
@@ -941,10 +948,11 @@ class Client:
             raise Refused(f"there is no folder {folder}: create it")
         model = self.find_model(name, version)
         path = os.path.join(folder, file_name_of(model))
-        checksum = str(model.get("checksum")).rpartition(":")[2]
-        if sha256_of_file(path) == checksum:
+        checksum = model["checksum"]
+        if checksum_of(path) == checksum:
             return path
-        part, most, failures = Part(f"{path}.part"), 0, 0
+        part, failures = Part(f"{path}.part"), 0
+        most = part.size()
         while True:
             do, seconds = self.fetch_part(model, part, failures)
             if do == "done":
@@ -960,7 +968,7 @@ class Client:
             elif do == "anew":
                 part.delete()
             pause(seconds, threading.Event())
-        if sha256_of_file(part.path) != checksum:
+        if checksum_of(part.path) != checksum:
             part.delete()
             raise Refused(f"the file of {to_line(name)} is not the one of the list: its checksum differs")
         os.replace(part.path, path)
@@ -976,7 +984,7 @@ class Client:
     def fetch_part(self, model: Fields, part: Part, failures: int) -> tuple[str, int]:
         """Asks for the rest of a file once. Returns what to do next, and the seconds to wait before it."""
         have, etag, size = part.size(), part.etag(), to_bytes(model.get("size_mb"))
-        url = str(model.get("download_url"))
+        url = model["download_url"]
         if not url.lower().startswith(("http://", "https://")):
             self.cause = "its link has neither https:// nor http://"
             return "fail", 0
@@ -1001,8 +1009,10 @@ class Client:
             if self.cause:
                 return decide_download(have, etag, size, None, failures)
             total = parse_content_range(answer)[1] if response.status == 206 else None
+            if total is None or part.size() >= total:
+                return "done", 0
             self.cause = "the server sent a piece"
-            return ("retry" if total is not None and part.size() < total else "done"), 0
+            return "retry", 0
 
     # Usage events
 
@@ -1057,7 +1067,7 @@ class Client:
                     failures = failures + 1 if sent.wait_seconds > 0 else 0
                     seconds = max(sent.wait_seconds, SEND_SECONDS)
             except OSError as error:  # such as a full disk: the events stay
-                self.log(f"events: {error}")
+                self.log(f"events: {to_line(error)}")
                 seconds = 60
             pause(seconds, stopped)
 
