@@ -390,6 +390,29 @@ describe.skipIf(python === undefined)("usage events: Python", () => {
     expect(eventsOf(service)).toEqual([["0", "1", "2", "3"], ["0", "1"], ["2", "3"], ["2"], ["3"]]);
   });
 
+  test("batches are smaller for a service that takes fewer events at once, or has no room for all of them now", async () => {
+    using service = await startFakeService();
+    const count = countEvents();
+    service.on(BATCH, (request) => {
+      if (service.requests.length === 2)
+        return refusedWith(429, "RATE_LIMIT_EXCEEDED", { "Retry-After": "1" });
+      return request.fields.events.length > 500 ? refusedWith(400, "INVALID_REQUEST") : count(request);
+    });
+    const client = createClient(service);
+    write(client.stateFile, ...Array.from({ length: 1_000 }, (_, index) => event(`${index}`)));
+    expect((await client.run("send")).out).toBe("accepted 1000\nrefused 0\nwaiting 0\n");
+    expect(eventsOf(service).map(({ length }) => length)).toEqual([1_000, 500, 250, 250, 250, 250]);
+    service.on(BATCH, () => refusedWith(400, "INVALID_REQUEST"));
+    write(client.stateFile, event("wrong"), event("good"));
+    const { out, lines } = await client.run("send");
+    expect({ out, line: lines.at(-1) }).toEqual({
+      out: "accepted 0\nrefused 0\nwaiting 2\n",
+      line: expect.stringContaining(
+        "; 0 accepted, 0 refused, 2 waiting; stop: The sentence of INVALID_REQUEST",
+      ),
+    });
+  });
+
   test("damaged lines cost no other event, and do not stop the queue", async () => {
     using service = await startFakeService();
     service.on(BATCH, countEvents());

@@ -36,8 +36,9 @@ MAX_BATCH_BYTES = 1_000_000  # the service takes 1 MiB
 MAX_QUEUE_EVENTS = 100_000
 MAX_QUEUE_BYTES = 64 * 1_048_576
 EVENT_SECONDS = 7 * 86_400  # the service takes no older events
-SEND_SECONDS = 10  # the shortest time between two batches of the loop
+SEND_SECONDS = 10  # the wait of the loop after it has sent everything: the service takes 10 batches a minute
 LOOK_SECONDS = 3  # how often the loop looks for events that wait
+BROKEN_SECONDS = 60  # the wait of the loop after four failures in a row
 CHUNK_BYTES = 65_536
 LAST_SECOND = 253_402_300_799  # 9999-12-31: the last time that can be printed
 
@@ -1040,36 +1041,38 @@ class Client:
         return str(fields["idempotency_key"])
 
     def send_events(self) -> Counts:
-        """Sends the events that wait, until none is left, the key is refused, or four tries in a row failed."""
-        accepted = refused = failures = 0
-        most = MAX_BATCH_EVENTS
-        while failures < MAX_TRIES and self.events.waiting() > 0:
-            sent, most = self.send_batch(most, failures)
-            accepted, refused = accepted + sent.accepted, refused + len(sent.refused)
-            if sent.next == "stop":
-                break
-            failures = failures + 1 if sent.wait_seconds > 0 else 0
-            if failures < MAX_TRIES:
-                pause(sent.wait_seconds, threading.Event())
+        """Sends the events that wait, oldest first, until none is left or four tries in a row failed."""
+        accepted, refused, _ = self.send_all(threading.Event())
         return Counts(accepted, refused, self.events.waiting())
 
     def run_events(self, stopped: threading.Event | None = None) -> None:
         """Sends events as they come, until the service refuses the key, or until the event."""
         stopped = stopped or threading.Event()
-        failures, most = 0, MAX_BATCH_EVENTS
         while not stopped.is_set():
             seconds = LOOK_SECONDS
             try:
                 if self.events.waiting() > 0:
-                    sent, most = self.send_batch(most, failures)
-                    if sent.next == "stop":
+                    following = self.send_all(stopped)[2]
+                    if following == "stop":
                         return
-                    failures = failures + 1 if sent.wait_seconds > 0 else 0
-                    seconds = max(sent.wait_seconds, SEND_SECONDS)
+                    seconds = SEND_SECONDS if following == "done" else BROKEN_SECONDS
             except OSError as error:  # such as a full disk: the events stay
                 self.log(f"events: {to_line(error)}")
-                seconds = 60
+                seconds = BROKEN_SECONDS
             pause(seconds, stopped)
+
+    def send_all(self, stopped: threading.Event) -> tuple[int, int, str]:
+        """Returns how many events were accepted and refused, and "done", "stop", or "send" after four failures."""
+        accepted = refused = failures = 0
+        most, following = MAX_BATCH_EVENTS, "done"
+        while failures < MAX_TRIES and following != "stop" and not stopped.is_set() and self.events.waiting() > 0:
+            sent, most = self.send_batch(most, failures)
+            following = sent.next
+            accepted, refused = accepted + sent.accepted, refused + len(sent.refused)
+            failures = failures + 1 if sent.wait_seconds > 0 else 0
+            if 0 < failures < MAX_TRIES:
+                pause(sent.wait_seconds, stopped)
+        return accepted, refused, following
 
     def send_batch(self, most: int, failures: int) -> tuple[Settled, int]:
         """Sends the oldest events. Returns what became of them, and the most events of the next batch."""
@@ -1087,6 +1090,9 @@ class Client:
                 body = b'{"events":[' + b",".join(lines) + b"]}"
                 answer, self.cause = self.send("events", body, MAX_RESULTS_BYTES)
                 settled = settle_events(events, answer, failures)
+                if settled.next == "stop" and answer is not None and answer.status == 400 and len(events) > 1:
+                    # Perhaps this service takes fewer events at once. A single one that is wrong stops the queue.
+                    settled = settled._replace(next="halve")
                 line = f"{describe('events', answer, self.cause)}; "
                 sentence = to_line(answer.body.get("error", "")) if answer is not None else ""
             then = f"send in {settled.wait_seconds} s" if settled.wait_seconds > 0 else settled.next
@@ -1103,7 +1109,9 @@ class Client:
         damaged = "damaged lines dropped; " if batch.is_damaged else ""
         counts = f"{settled.accepted} accepted, {len(settled.refused)} refused, {self.events.waiting()} waiting"
         self.log(f"events: {line}{damaged}{counts}; {then}")
-        return settled, max(1, len(events) // 2) if settled.next == "halve" else most
+        # Fewer events get through a slow connection, and into the little room that others leave in the limit.
+        is_less = settled.next == "halve" or settled.wait_seconds > 0
+        return settled, max(1, len(events) // 2) if is_less else most
 
     def tell_refused(self, event: Fields, code: str, error: str) -> None:
         try:
