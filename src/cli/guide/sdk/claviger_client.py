@@ -3,7 +3,8 @@ The client of a Claviger service: places on machines, validation, signed license
 Needs Python 3.9 and no package; only the check of a signed license needs the package `cryptography`.
 `claviger guide sdk` has the rules. Pure functions contain them, and the test vectors are for these functions.
 
-As a module: call `client.activate()`, start `client.run` in a thread, and ask `client.may_work()` at every use.
+As a module: call `client.activate()`, start `client.run` and `client.run_events` in daemon threads, and ask
+`client.may_work()` at every use. One process for each state file.
 As a command: claviger_client.py COMMAND, where COMMAND is one of those in USAGE below.
 Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
 LICENSE_KEYS (the file with the pinned keys) and LICENSE_AUDIENCE (the brand of the service).
