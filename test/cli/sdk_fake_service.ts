@@ -22,6 +22,8 @@ export interface FakeAnswer {
   readonly body?: object | Uint8Array;
   /** The connection breaks off after so many bytes of the body. */
   readonly cutAfter?: number;
+  /** Whether the answer does not say its length. */
+  readonly isChunked?: boolean;
 }
 
 /** "close": the connection is closed without an answer. */
@@ -50,9 +52,10 @@ export async function startFakeService(): Promise<FakeService> {
       requests.push(request);
       const answer = answers.get(path)?.(request) ?? "close";
       if (answer === "close") return incoming.socket.destroy();
-      const { status = 200, headers = {}, body = {}, cutAfter } = answer;
+      const { status = 200, headers = {}, body = {}, cutAfter, isChunked = false } = answer;
       const bytes = body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
-      outgoing.writeHead(status, { "Content-Length": bytes.length, Connection: "close", ...headers });
+      const length = isChunked ? {} : { "Content-Length": bytes.length };
+      outgoing.writeHead(status, { ...length, Connection: "close", ...headers });
       if (cutAfter === undefined) return outgoing.end(bytes);
       // The bytes have to leave before the connection is closed.
       return outgoing.write(bytes.subarray(0, cutAfter), () =>

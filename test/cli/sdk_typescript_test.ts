@@ -1,6 +1,14 @@
 /** The module of the page `sdk` in TypeScript, imported: it decides as the test vectors say, and survives what can fail. */
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import {
   Client,
@@ -255,6 +263,25 @@ describe("licenses", () => {
     expect(() => new Client(options).claims()).toThrow("the clock is behind: correct it, or go online");
   });
 
+  test("a license without an end is none, and its use without a network keeps the time", async () => {
+    using service = await startFakeService();
+    const { client, options, file } = create(service);
+    for (const claim of ["iat", "nbf", "exp", "features"]) {
+      service.on("/v1/auth/license", () => licenseAnswer(signLicense({ [claim]: undefined })));
+      await expect(client.borrow()).rejects.toThrow("the license is not genuine");
+    }
+    const now = Math.floor(Date.now() / 1_000);
+    const state = JSON.parse(readFileSync(options.stateFile, "utf8"));
+    writeFileSync(options.stateFile, JSON.stringify({ ...state, seen: now - 3_600 }));
+    writeFileSync(file("license"), signLicense());
+    const offline = new Client(options);
+    expect(offline.mayWork()).toBe(true);
+    expect(JSON.parse(readFileSync(options.stateFile, "utf8")).seen).toBeWithin(now, now + 60);
+    // The license counts no machines, so no place is taken.
+    service.on("/v1/machines/release", () => ({ body: { released: true, machine_id: null } }));
+    expect({ end: await offline.giveBack(), works: offline.mayWork() }).toEqual({ end: null, works: false });
+  });
+
   test("a refusal has the sentence and the code of the service", async () => {
     using service = await startFakeService();
     const { client } = create(service);
@@ -304,6 +331,24 @@ describe("download()", () => {
     await expect(client.download("speller", { folder: home })).rejects.toThrow("cannot be fetched");
   });
 
+  test("stops an answer that does not say its length when it gets too long, and never takes another version", async () => {
+    using service = await startFakeService();
+    const { client, options } = create(service);
+    const home = join(options.stateFile, "..");
+    const model = modelOf("speller", service.url, bytes, { size_mb: 0.5 });
+    service.on(
+      "/v1/models/list",
+      inOrder(listOf(model), listOf(model), listOf({ ...model, version: "2.0.0" })),
+    );
+    service.on("/file/speller.onnx", () => ({ body: bytes, isChunked: true }));
+    await expect(client.download("speller", { folder: home })).rejects.toThrow(
+      "it is larger than the list says",
+    );
+    expect(readdirSync(home).filter((name) => name.endsWith(".part"))).toEqual([]);
+    service.on("/file/speller.onnx", () => refusedWith(404, "NOT_FOUND"));
+    await expect(client.download("speller", { folder: home })).rejects.toThrow("no model speller 1.0.0");
+  });
+
   test("refuses a link that is no address of the web, and says which folder is missing", async () => {
     using service = await startFakeService();
     const { client, options } = create(service);
@@ -313,6 +358,7 @@ describe("download()", () => {
       "there is no folder",
     );
     expect(await client.models()).toEqual([model]);
+    await expect(client.download("speller", { folder })).rejects.toThrow("neither https:// nor http://");
   });
 });
 
@@ -389,6 +435,25 @@ describe("events", () => {
     expect(batches(service)[0]).toEqual([
       expect.objectContaining({ event_type: "inference", duration_ms: 3, success: true, metadata: { a: 1 } }),
     ]);
+  });
+
+  test("are sent by fewer after a failure, and the loop goes on after one of the disk", async () => {
+    using service = await startFakeService();
+    const { client, lines, file } = create(service);
+    for (let event = 0; event < 4; event++) client.logEvent("inference");
+    const busy = refusedWith(429, "RATE_LIMIT_EXCEEDED", { "Retry-After": "1" });
+    service.on("/v1/analytics/batch", (request) =>
+      service.requests.length === 1 ? busy : countEvents()(request),
+    );
+    expect(await client.sendEvents()).toEqual({ accepted: 4, refused: 0, waiting: 0 });
+    expect(batches(service).map(({ length }) => length)).toEqual([4, 2, 2]);
+    rmSync(file("events"));
+    mkdirSync(join(file("events"), "x"), { recursive: true });
+    const stopping = new AbortController();
+    const running = client.runEvents(stopping.signal);
+    await until(() => lines.some((line) => /^events: .*EISDIR/.test(line)));
+    stopping.abort();
+    await running;
   });
 
   test("that are refused for good or too old are given to the program, which may fail", async () => {

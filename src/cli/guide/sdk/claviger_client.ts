@@ -920,6 +920,8 @@ export class Client {
     for (let isWhole = false; !isWhole; ) {
       const sizeBytes = Math.round(Number(model.size_mb) * 1e6) || 0;
       const have = { haveBytes: sizeOf(part), etag: readOrNothing(tag) || null, sizeBytes };
+      if (!/^https?:\/\//i.test(model.download_url))
+        throw cannot("its link has neither https:// nor http://");
       const connection = new Connection();
       const answer = await connection.open(model.download_url, have);
       const [step, waitSeconds] = decideDownload(have, answer, failures);
@@ -1265,7 +1267,6 @@ class Connection {
       headers["If-Range"] = etag;
     }
     try {
-      if (!/^https?:\/\//i.test(link)) throw new Error("its link has neither https:// nor http://");
       this.#response = await fetch(link, { headers, signal: this.#abort.signal });
       return { status: this.#response.status, headers: Object.fromEntries(this.#response.headers) };
     } catch (error) {
