@@ -332,20 +332,28 @@ describe("a module of the page `sdk` as a program", () => {
       });
     });
 
-    test.concurrent(`renews a borrowed license from half of its time on: ${language.name}`, async () => {
+    test.concurrent(`renews a borrowed license from half of its time on, also after its end: ${language.name}`, async () => {
       using service = await startFakeService();
-      const { run, start, read } = create(language, service.url);
+      const { run, start, read, stateFile } = create(language, service.url);
       const now = Math.floor(Date.now() / 1_000);
       const old = signLicense({ refresh_after: now - 1 });
+      const ended = signLicense({ iat: now - 9, nbf: now - 9, refresh_after: now - 5, exp: now - 1 });
       const renewed = signLicense();
-      service.on("/v1/auth/license", inOrder(licenseAnswer(old), licenseAnswer(renewed)));
-      service.on("/v1/machines/activate", () => ({ body: { machine_id: null, expires_at: null } }));
+      service.on("/v1/auth/license", inOrder(licenseAnswer(old), licenseAnswer(old), licenseAnswer(renewed)));
+      const place = { body: { machine_id: null, expires_at: null } };
+      for (const request of ["activate", "heartbeat"]) service.on(`/v1/machines/${request}`, () => place);
       expect((await run("borrow", "3")).status).toBe(0);
-      const { client, reading } = start("run");
-      await until(() => read("license").trim() === renewed, { limitMs: 60_000 });
-      client.kill();
-      await reading;
-      expect(service.to("/v1/auth/license").map(({ fields }) => fields.days)).toEqual([3, 3]);
+      for (const kept of [old, ended]) {
+        writeFileSync(`${stateFile}.license`, kept);
+        const asked = service.to("/v1/auth/license").length;
+        const { client, reading } = start("run");
+        await until(() => service.to("/v1/auth/license").length > asked, { limitMs: 60_000 });
+        await until(() => read("license").trim() !== kept || kept === old, { limitMs: 60_000 });
+        client.kill();
+        await reading;
+      }
+      expect(read("license").trim()).toBe(renewed);
+      expect(service.to("/v1/auth/license").map(({ fields }) => fields.days)).toEqual([3, 3, 3]);
     });
 
     test.concurrent(`works with an exported file, and for its key alone from then on: ${language.name}`, async () => {

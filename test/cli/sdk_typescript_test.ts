@@ -511,6 +511,38 @@ describe("events", () => {
     expect(batches(service).map(([event]) => event?.event_type)).toEqual(["inference", "model_load"]);
   });
 
+  test("that other processes add while they are sent are sent, too", async () => {
+    using service = await startFakeService();
+    const { client, options } = create(service);
+    const keys = new Set<string>();
+    service.on("/v1/analytics/batch", (request) => {
+      for (const { idempotency_key } of request.fields.events) keys.add(idempotency_key);
+      return countEvents()(request);
+    });
+    const { url, apiKey, stateFile, fingerprint } = options;
+    const module = join(import.meta.dir, "../../src/cli/guide/sdk/claviger_client.ts");
+    const script = `
+      const { Client } = await import(${JSON.stringify(module)});
+      const client = new Client(${JSON.stringify({ url, apiKey, stateFile, fingerprint })});
+      for (let event = 0; event < 400; event++) {
+        client.logEvent("inference");
+        if (event % 10 === 0) await Bun.sleep(1);
+      }`;
+    const writers = [1, 2].map(() => Bun.spawn([process.execPath, "-e", script], { timeout: 30_000 }));
+    const ended = Promise.all(writers.map(({ exited }) => exited));
+    let isOver = false;
+    void ended.then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      await client.sendEvents();
+      await Bun.sleep(1);
+    }
+    expect(await ended).toEqual([0, 0]);
+    expect(await client.sendEvents()).toMatchObject({ waiting: 0 });
+    expect(keys.size).toBe(800);
+  }, 60_000);
+
   test("are refused when they are too large, and when too many wait", () => {
     const { client, file } = create(undefined);
     expect(() => client.logEvent("error", { errorMessage: "x".repeat(66_000) })).toThrow(

@@ -525,6 +525,19 @@ function writeAll(file: number, part: string | Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
 }
 
+/** Adds a text to a file. If another process replaces the file meanwhile, perhaps without the text, adds it again. */
+function addToFile(path: string, text: string): void {
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const file = openSync(path, "a", 0o600);
+    try {
+      writeAll(file, text);
+      if (statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(file).ino) return;
+    } finally {
+      closeSync(file);
+    }
+  }
+}
+
 async function hashFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   for await (const chunk of createReadStream(path)) hash.update(chunk);
@@ -796,10 +809,7 @@ export class Client {
     const path = this.#fileOf("license");
     if (!existsSync(path)) throw new Refused("there is no license: borrow one while there is a network");
     if (this.#isOthers) throw new Refused("the license is for another key");
-    const license = readLicense(path);
-    if (this.#verified?.license !== license)
-      this.#verified = { license, claims: verify(license, this.#pinned) };
-    const { claims } = this.#verified;
+    const claims = this.#readClaims();
     const checked = checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, this.state.seen));
     // An exported file: from now on only licenses of its key are accepted.
     if (this.#record === null) this.#keepRecord({ key_id: checked.key_id, days: null, borrowed: false });
@@ -828,14 +838,23 @@ export class Client {
     return isTaken ? Number(exp) : null;
   }
 
-  /** From half of its time on a borrowed license is borrowed again, for as many days as before. */
+  /** Verifies the signature of the kept license, but once only. */
+  #readClaims(): Claims {
+    const license = readLicense(this.#fileOf("license"));
+    if (this.#verified?.license !== license)
+      this.#verified = { license, claims: verify(license, this.#pinned) };
+    return this.#verified.claims;
+  }
+
+  /** From half of its time on, also after its end, a borrowed license is borrowed again, for as many days as before. */
   async #renew(): Promise<void> {
-    const claims = this.#record?.borrowed === true ? this.#goodClaims() : null;
-    if (claims === null || nowSeconds() < (claims.refresh_after ?? claims.exp)) return;
-    const days = this.#record?.days ?? undefined;
-    const answer = await this.#ask(this.#licenseRequest(days));
-    this.#log(`license: ${describe("license", answer, this.cause)}`);
+    if (this.#record?.borrowed !== true || !existsSync(this.#fileOf("license"))) return;
+    const days = this.#record.days ?? undefined;
     try {
+      const claims = this.#readClaims();
+      if (nowSeconds() < (claims.refresh_after ?? claims.exp)) return;
+      const answer = await this.#ask(this.#licenseRequest(days));
+      this.#log(`license: ${describe("license", answer, this.cause)}`);
       if (answer !== null && statusOf("license", answer) === 200) this.#keepLicense(answer, days);
     } catch (error) {
       this.#log(`license: ${toLine(error)}`);
@@ -998,7 +1017,7 @@ export class Client {
     if (queue.events >= MAX_QUEUE_EVENTS || queue.bytes + bytes > MAX_QUEUE_BYTES)
       throw new RangeError(`100000 events or 64 MiB wait in ${path}: send them, or delete the file`);
     const end = queue.isEnded ? "" : "\n";
-    appendFileSync(path, end + line, { mode: 0o600 });
+    addToFile(path, end + line);
     this.#queue = { events: queue.events + 1, bytes: queue.bytes + end.length + bytes, isEnded: true };
     return key;
   }
