@@ -6,8 +6,8 @@
  * idle service answers at once, and a busy one asks for many keys together. A key whose window is known to be full is
  * refused without a statement until the second that the statement named.
  *
- * Requests that are counted together, all or none, wait in a line of their own, so that they take no room from the others
- * when there is too little for them. A statement has one line of a window, so the next statement takes them.
+ * Requests that are counted together, all or none, wait in a line of their own. A statement has one line of a window, so the
+ * next statement takes them.
  *
  * A request whose statement has an unknown outcome is not admitted, and may stay counted for a minute. The same is true
  * for a request that should be taken back.
@@ -25,6 +25,8 @@ const MAX_WINDOWS_IN_BATCH = 1_000;
 const MAX_WAIT_MS = 1_000;
 const DEADLINE_MS = 1_000;
 const MAX_FULL = 100_000;
+
+type Window = Pick<WindowRequests, "keyUuid" | "endpoint" | "limit">;
 
 /** The requests of one key at one endpoint that wait together. */
 interface Line extends WindowRequests {
@@ -51,12 +53,14 @@ export function createSharedWindows(database: Database, clock: Clock) {
    * Returns the line of a window, whose statement is sent when the statement before has returned. A line that waits keeps its
    * limit: if the limit of the key has just changed, the requests of the next line get the new one.
    */
-  function lineOf(window: Pick<Line, "keyUuid" | "endpoint" | "limit">, name = nameOf(window)): Line {
+  function lineOf(window: Window, { whole }: { readonly whole?: number } = {}): Line {
+    const name = whole === undefined ? nameOf(window) : `${nameOf(window)} ${++linesOfMany}`;
     const known = lines.get(name);
     if (known !== undefined) return known;
     const line = {
       ...window,
-      wanted: 0,
+      wanted: whole ?? 0,
+      isWhole: whole !== undefined,
       takenBack: [],
       sinceMs: clock.monotonicMs(),
       counted: Promise.withResolvers<Counted>(),
@@ -146,8 +150,7 @@ export function createSharedWindows(database: Database, clock: Clock) {
       if (waiting + units > MAX_WAITING)
         throw new DatabaseUnavailable("too many requests wait to be counted");
       const window = { keyUuid: sender.uuid, endpoint, limit: limitOf(sender) };
-      const line = lineOf(window, `${nameOf(window)} ${++linesOfMany}`);
-      line.wanted = units;
+      const line = lineOf(window, { whole: units });
       waiting += units;
       const counted = await line.counted.promise.finally(() => {
         waiting -= units;
@@ -158,24 +161,14 @@ export function createSharedWindows(database: Database, clock: Clock) {
         const remaining = window.limit - total;
         return { ...verdict, allowed: true, remaining, retryAfterSeconds: 0, countedSecond: second, units };
       }
-      if (granted > 0) takeBackMany(window, second, granted);
       refused++;
       // The statement does not say when there is room for so many: at the latest when all others have left the window.
       const emptyMs = lastSecond === null ? 1_000 : toMs(lastSecond + 61) - nowMs;
       return {
         ...verdict,
-        remaining: Math.max(0, window.limit - total + granted),
+        remaining: Math.max(0, window.limit - total),
         retryAfterSeconds: Math.min(61, Math.max(1, Math.ceil(emptyMs / 1_000))),
       };
-    }
-
-    function takeBackMany(
-      window: Pick<Line, "keyUuid" | "endpoint" | "limit">,
-      second: number,
-      units: number,
-    ) {
-      full.delete(nameOf(window));
-      if (lines.size < MAX_WAITING) lineOf(window).takenBack.push(...Array(units).fill(second));
     }
 
     return {
@@ -192,7 +185,9 @@ export function createSharedWindows(database: Database, clock: Clock) {
       takeBack({ uuid }, verdict) {
         const { countedSecond, remaining, limit, units = 1 } = verdict;
         if (countedSecond === undefined) return verdict;
-        takeBackMany({ keyUuid: uuid, endpoint, limit }, countedSecond, units);
+        const window = { keyUuid: uuid, endpoint, limit };
+        full.delete(nameOf(window));
+        if (lines.size < MAX_WAITING) lineOf(window).takenBack.push(...Array(units).fill(countedSecond));
         return { ...verdict, allowed: true, remaining: remaining + units, countedSecond: undefined };
       },
       stats: () => ({ refused, waiting }),

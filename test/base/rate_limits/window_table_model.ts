@@ -18,11 +18,11 @@ export interface Sequences {
 
 type Command =
   | { readonly kind: "take" | "record" | "takeAndWait"; readonly key: string }
-  | { readonly kind: "takeBack"; readonly key: string; readonly choice: number }
+  | { readonly kind: "takeBack" | "takeMany"; readonly key: string; readonly choice: number }
   | { readonly kind: "advance"; readonly byMs: number };
 
 /** One letter for each kind of command, repeated as often as the kind comes in 18 commands. */
-const KINDS = [..."tttttttt", ..."rr", "w", ..."bb", ..."aaaaa"];
+const KINDS = [..."tttttt", ..."mm", ..."rr", "w", ..."bb", ..."aaaaa"];
 
 function toCommand(drawn: number, keys: readonly string[]): Command {
   const kind = KINDS[drawn % 18];
@@ -30,6 +30,7 @@ function toCommand(drawn: number, keys: readonly string[]): Command {
   if (kind === "a") return { kind: "advance", byMs: toJump(rest) };
   const key = keys[rest % keys.length] ?? "";
   if (kind === "b") return { kind: "takeBack", key, choice: rest };
+  if (kind === "m") return { kind: "takeMany", key, choice: Math.floor(rest / keys.length) };
   return { kind: kind === "t" ? "take" : kind === "r" ? "record" : "takeAndWait", key };
 }
 
@@ -60,10 +61,17 @@ class Senders {
   }
 }
 
-/** A counted request that may still be taken back. */
+/** A counted request, or several that were counted together, that may still be taken back. */
 interface Counted {
   readonly verdict: Verdict;
-  readonly request: NaiveRequest;
+  readonly requests: readonly NaiveRequest[];
+}
+
+/** Returns a number of requests to count together, from 1 to the limit. */
+const toUnits = (choice: number, limit: number) => 1 + (choice % limit);
+
+function addMany(naive: NaiveWindow, { units, atMs }: { units: number; atMs: number }): NaiveRequest[] {
+  return Array.from({ length: units }, () => naive.add(atMs, true));
 }
 
 /** The counted requests of each key. The request that is taken back may be the newest, or minutes old. */
@@ -101,7 +109,7 @@ class Checked {
     const mustRefuse = naive.countedWithin(60_000, this.nowMs) >= this.#limit;
     const mustAllow = naive.countedWithin(61_000, this.nowMs) < this.#limit;
     const verdict = this.#table.take(this.#senders.of(key), this.nowMs);
-    if (verdict.allowed) this.#pending.add(key, { verdict, request: naive.add(this.nowMs, true) });
+    if (verdict.allowed) this.#pending.add(key, { verdict, requests: [naive.add(this.nowMs, true)] });
     is("allowed", verdict.allowed, roomBefore);
     if (mustRefuse) is("allowed", verdict.allowed, false);
     if (mustAllow) is("allowed", verdict.allowed, true);
@@ -109,11 +117,27 @@ class Checked {
     return verdict;
   }
 
+  /** Counts several requests, or none. */
+  takeMany(key: string, choice: number): void {
+    const units = toUnits(choice, this.#limit);
+    const naive = this.#naiveOf(key);
+    const roomBefore = naive.countedBySecond(this.nowMs) + units <= this.#limit;
+    const mustRefuse = naive.countedWithin(60_000, this.nowMs) + units > this.#limit;
+    const mustAllow = naive.countedWithin(61_000, this.nowMs) + units <= this.#limit;
+    const verdict = this.#table.takeMany(this.#senders.of(key), this.nowMs, units);
+    if (verdict.allowed)
+      this.#pending.add(key, { verdict, requests: addMany(naive, { units, atMs: this.nowMs }) });
+    is("allowed", verdict.allowed, roomBefore);
+    if (mustRefuse) is("allowed", verdict.allowed, false);
+    if (mustAllow) is("allowed", verdict.allowed, true);
+    this.#compare(verdict, naive, units);
+  }
+
   record(key: string): void {
     const naive = this.#naiveOf(key);
     const roomBefore = naive.countedBySecond(this.nowMs) < this.#limit;
     const verdict = this.#table.record(this.#senders.of(key), this.nowMs);
-    this.#pending.add(key, { verdict, request: naive.add(this.nowMs, false) });
+    this.#pending.add(key, { verdict, requests: [naive.add(this.nowMs, false)] });
     is("allowed", verdict.allowed, roomBefore);
     this.#compare(verdict, naive);
   }
@@ -123,7 +147,7 @@ class Checked {
     if (next === undefined) return;
     const naive = this.#naiveOf(key);
     const verdict = this.#table.takeBack(this.#senders.of(key), next.verdict, this.nowMs);
-    naive.remove(next.request);
+    for (const request of next.requests) naive.remove(request);
     is("allowed", verdict.allowed, naive.countedBySecond(this.nowMs) < this.#limit);
     this.#compare(verdict, naive);
   }
@@ -134,11 +158,12 @@ class Checked {
     }
   }
 
-  #compare(verdict: ReturnType<WindowTable["take"]>, naive: NaiveWindow): void {
+  /** Compares a decision about so many requests. */
+  #compare(verdict: Verdict, naive: NaiveWindow, units = 1): void {
     is("limit", verdict.limit, this.#limit);
     is("remaining", verdict.remaining, Math.max(0, this.#limit - naive.countedBySecond(this.nowMs)));
     is("resetAfterMs", verdict.resetAfterMs, Math.max(0, naive.emptyAtMs() - this.nowMs));
-    const wait = verdict.allowed ? 0 : naive.secondsUntilRoom(this.#limit, this.nowMs);
+    const wait = verdict.allowed ? 0 : naive.secondsUntilRoom(this.#limit - units + 1, this.nowMs);
     is("retryAfterSeconds", verdict.retryAfterSeconds, wait);
     if (!verdict.allowed && (wait < 1 || wait > 61)) throw new Error(`a wait of ${wait} s`);
   }
@@ -170,6 +195,7 @@ export function checkSequences({ seed, sequences, length }: Sequences): void {
           else if (command.kind === "take") checked.take(command.key);
           else if (command.kind === "record") checked.record(command.key);
           else if (command.kind === "takeBack") checked.takeBack(command.key, command.choice);
+          else if (command.kind === "takeMany") checked.takeMany(command.key, command.choice);
           else {
             const { allowed, retryAfterSeconds } = checked.take(command.key);
             if (allowed) continue;
@@ -209,10 +235,13 @@ export function checkCrowdedSequences({ seed, sequences, length }: Sequences): v
           const next = pending.remove(key, command.choice);
           if (next === undefined) continue;
           table.takeBack(sender, next.verdict, nowMs);
-          counted.remove(next.request);
+          for (const request of next.requests) counted.remove(request);
         } else {
-          const verdict = table.take(sender, nowMs);
-          if (verdict.allowed) pending.add(key, { verdict, request: counted.add(nowMs, true) });
+          const units = command.kind === "takeMany" ? toUnits(command.choice, limit) : 1;
+          const verdict =
+            command.kind === "takeMany" ? table.takeMany(sender, nowMs, units) : table.take(sender, nowMs);
+          if (verdict.allowed)
+            pending.add(key, { verdict, requests: addMany(counted, { units, atMs: nowMs }) });
         }
         if (table.stats().windows > 2) throw new Error("more windows than places");
       }

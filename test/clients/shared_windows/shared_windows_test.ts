@@ -260,6 +260,83 @@ describe("createSharedWindows()", () => {
     expect((await take(windows, key)).allowed).toBe(true);
   });
 
+  test("admits batches and single requests of two processes up to the limit together, and each batch whole", async () => {
+    const limit = 40;
+    for (let round = 0; round < 10; round++) {
+      const [one, other, key] = [openProcess(limit), openProcess(limit), newKey()];
+      const asked = Array.from({ length: 60 }, (_, i) => {
+        const units = [1, 7, 1, 3, 12][i % 5] ?? 1;
+        const windows = i % 2 === 0 ? one : other;
+        return units === 1 ? take(windows, key) : Promise.resolve(windows.takeMany(key, 0, units));
+      });
+      const verdicts = await Promise.all(asked);
+      const admitted = verdicts.filter(({ allowed }) => allowed).map(({ units = 1 }) => units);
+      const sum = admitted.reduce((total, units) => total + units, 0);
+      // The smallest batches have three requests, and some of them are refused.
+      expect(sum).toBeWithin(limit - 2, limit + 1);
+      expect((await openProcess(limit).peek(key, 0)).remaining).toBe(limit - sum);
+      for (const verdict of verdicts.filter(({ allowed }) => allowed)) one.takeBack(key, verdict, 0);
+      await until(async () => (await openProcess(limit).peek(key, 0)).remaining === limit);
+    }
+  });
+
+  test("counts nothing of a batch without room for all of it, also for another process at that moment", async () => {
+    const [database, other, key] = [server.open(), openProcess(), newKey()];
+    const returned = Promise.withResolvers<void>();
+    const slow: Database = {
+      ...database,
+      async query(build, options) {
+        const rows = await database.query(build, options);
+        await returned.promise;
+        return rows;
+      },
+    };
+    expect((await other.takeMany(key, 0, LIMIT - 2)).allowed).toBe(true);
+    const refused = Promise.resolve(
+      createSharedWindows(slow, clock)("validate", () => LIMIT).takeMany(key, 0, 3),
+    );
+    const isCounted = async () => {
+      const [row] = await server.database.query<{ granted: number }>(
+        (sql) => sql`select granted from shared_windows where key_id = ${key.uuid}::uuid`,
+      );
+      return row?.granted === 0;
+    };
+    await until(isCounted);
+    expect(await take(other, key)).toMatchObject({ allowed: true, remaining: 1 });
+    returned.resolve();
+    expect(await refused).toMatchObject({
+      allowed: false,
+      limit: LIMIT,
+      remaining: 2,
+      countedSecond: undefined,
+    });
+    expect(await other.takeMany(key, 0, 2)).toMatchObject({ allowed: false, remaining: 1 });
+    expect(await take(other, key)).toMatchObject({ allowed: true, remaining: 0 });
+    expect(await other.takeMany(key, 0, 1)).toMatchObject({ allowed: false, remaining: 0 });
+  });
+
+  test("takes a whole batch back, and gives each batch the numbers of its headers", async () => {
+    const [windows, key] = [openProcess(10), newKey()];
+    const batch = await windows.takeMany(key, 0, 6);
+    expect(batch).toEqual({
+      ...{ allowed: true, limit: 10, remaining: 4, retryAfterSeconds: 0, countedSecond: BEGAN, units: 6 },
+      resetAfterMs: 61_000,
+    });
+    await setSecond(1);
+    expect(await windows.takeMany(key, 0, 5)).toMatchObject({
+      allowed: false,
+      remaining: 4,
+      retryAfterSeconds: 60,
+    });
+    expect(windows.stats()).toEqual({ refused: 1, waiting: 0 });
+    expect(windows.takeBack(key, batch, 0)).toMatchObject({
+      allowed: true,
+      remaining: 10,
+      countedSecond: undefined,
+    });
+    expect(await windows.takeMany(key, 0, 10)).toMatchObject({ allowed: true, remaining: 0 });
+  });
+
   test("tells how many requests wait, and how many were refused", async () => {
     const [windows, key] = [openProcess(1), newKey()];
     const asked = countAllowed([take(windows, key), take(windows, key)]);
