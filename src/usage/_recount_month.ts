@@ -11,6 +11,8 @@ export interface RecountOptions extends Pick<TaskContext, "isStopping"> {
   readonly from: string;
   /** The first day that is not counted, because it is not over. */
   readonly until: string;
+  /** Events that were received from this time on are left out: they are added later, each to its day. */
+  readonly receivedUntil: Date;
   /** The tiers, by license, that differ from the present ones. */
   readonly tiers: ReadonlyMap<string, string>;
 }
@@ -69,7 +71,7 @@ interface Group {
 
 async function countMonth(
   database: Database,
-  { month, tiers, isStopping }: RecountOptions,
+  { month, receivedUntil, tiers, isStopping }: RecountOptions,
 ): Promise<Counted | undefined> {
   const { length } = daysOf(month);
   const counted = new Map<number, Map<string, CountedRow>>();
@@ -81,7 +83,7 @@ async function countMonth(
   for (let after: string | undefined = "00000000-0000-0000-0000-000000000000"; after !== undefined; ) {
     if (isStopping()) return undefined;
     const beganMs = performance.now();
-    const groups: Group[] = await readGroups(database, { month, after, tiers });
+    const groups: Group[] = await readGroups(database, { month, receivedUntil, after, tiers });
     for (const group of groups) {
       const days = group.byDay.slice(0, length);
       for (const [index, used] of days.entries()) if (used > 0) add(index + 1, group, used);
@@ -102,21 +104,45 @@ async function countMonth(
   return counted;
 }
 
-/** Sums the use of the next licenses after one, by tier and mode. */
+/**
+ * Sums the use of the next licenses after one, by tier and mode. Late events that are added later are subtracted in the same
+ * statement, which sees them in the use if and only if it sees them in their table.
+ */
 async function readGroups(
   database: Database,
-  { month, after, tiers }: Pick<RecountOptions, "month" | "tiers"> & { readonly after: string },
+  {
+    month,
+    receivedUntil,
+    after,
+    tiers,
+  }: Pick<RecountOptions, "month" | "receivedUntil" | "tiers"> & { readonly after: string },
 ): Promise<Group[]> {
   return await database.query<Group>(
     (sql) => sql`
-      select tier, mode, count(*) as licenses, max(license_id::text) as "lastLicense", sum(used)::bigint as used,
-             ${sumsByDay(sql)} as "byDay"
+      with part as (
+        select license_id, used, by_day from usage
+         where month = ${month.firstDay}::date and license_id > ${after}::uuid
+         order by license_id limit ${LICENSES}
+      ),
+      later as (
+        select license_id, extract(day from occurred_at at time zone 'UTC')::integer as day, count(*) as units
+          from events
+         where received_at >= ${receivedUntil}::timestamptz
+           and occurred_at >= ${new Date(month.beginsAtMs)}::timestamptz
+           and occurred_at < ${new Date(month.endsAtMs)}::timestamptz
+           and event_type = 'inference' and license_id in (select license_id from part)
+         group by 1, 2
+      )
+      select tier, mode, count(*) filter (where not is_later) as licenses, max(license_id::text) as "lastLicense",
+             sum(used)::bigint as used, ${sumsByDay(sql)} as "byDay"
         from (
-          select u.license_id, u.used, u.by_day, coalesce(earlier.tier, l.tier) as tier,
+          select u.license_id, u.used, u.by_day, u.is_later, coalesce(earlier.tier, l.tier) as tier,
                  coalesce(${modesOfLicense(sql)}, 'live') as mode
-            from (select license_id, used, by_day from usage
-                   where month = ${month.firstDay}::date and license_id > ${after}::uuid
-                   order by license_id limit ${LICENSES}) as u
+            from (select license_id, used, by_day, false as is_later from part
+                  union all
+                  select license_id, -units, array_fill(0::bigint, array[day - 1]) || -units
+                                               || array_fill(0::bigint, array[${LONGEST_MONTH} - day]), true
+                    from later) as u
                  -- With \`offset 0\` each license is looked up: a join would read all licenses for each part.
                  cross join lateral (select id, tier from licenses where id = u.license_id offset 0) as l
             left join unnest(${toTextArray([...tiers.keys()])}::uuid[], ${toTextArray([...tiers.values()])}::text[])

@@ -5,7 +5,8 @@
  * their day. This misses an event whose commit took very long. So when a day is over, it is counted again from the use
  * of each license, and then it is exact. The second count reads the licenses of the month in parts, so no statement is
  * long. A day that was changed later, such as by the late commit of another process, is corrected when the next day is
- * over, because its sum differs then. Corrections and months of earlier versions use the license's tier at the time of
+ * over, because its sum differs then. A late event is added to the day on which it happened; a count of that day leaves out
+ * what is added next. Corrections and months of earlier versions use the license's tier at the time of
  * counting.
  */
 import { DAY_MS, HOUR_MS, monthOf, toDay, toMonth } from "../base/calendar.ts";
@@ -110,7 +111,7 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
     const { addedUntil } = await readProgress(database);
     const now = clock.now();
     const today = toDay(now);
-    const since = new Date(Math.max(addedUntil.getTime(), startOf(today).getTime()));
+    const since = addedFrom(addedUntil, today);
     const until = new Date(Math.min(now.getTime() - LAG_MS, since.getTime() + spanMs));
     if (until.getTime() - since.getTime() < LEAST_MS) return;
     const beganMs = performance.now();
@@ -142,8 +143,9 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
 /** Counts the days that are over again, from the use of each license, and so finds changes to earlier days. */
 async function closeDays(database: Database, { clock, isStopping }: CountOptions): Promise<void> {
   while (!isStopping()) {
-    const { exactUntil } = await readProgress(database);
+    const { exactUntil, addedUntil } = await readProgress(database);
     const today = toDay(clock.now());
+    const receivedUntil = addedFrom(addedUntil, today);
     const isOver = clock.nowMs() - startOf(today).getTime() >= CLOSING_LAG_MS;
     if (exactUntil >= today || !isOver) return;
     const month = monthOf(startOf(exactUntil).getTime());
@@ -152,10 +154,11 @@ async function closeDays(database: Database, { clock, isStopping }: CountOptions
     const endMs = Math.min(startOf(today).getTime(), month.endsAtMs, changedAt?.getTime() ?? month.endsAtMs);
     const until = toDay(new Date(endMs));
     const tiers = await findTiersAt(database, startOf(until));
-    if (!(await recountMonth(database, { month, from: exactUntil, until, tiers, isStopping }))) return;
+    const counted = { month, from: exactUntil, until, receivedUntil, tiers, isStopping };
+    if (!(await recountMonth(database, counted))) return;
     if (Number(exactUntil.slice(-2)) <= LATE_DAYS) {
       // Events of the last month may have come since, and keys that were imported at its end.
-      const last = correctionOf(toMonth(month.index - 1).index, month.firstDay);
+      const last = correctionOf(month.index - 1, { until: month.firstDay, receivedUntil });
       if (!(await recountMonth(database, { ...last, isStopping }))) return;
     }
     await database.query((sql) => sql`update usage_days_progress set exact_until = ${until}::date`);
@@ -164,7 +167,7 @@ async function closeDays(database: Database, { clock, isStopping }: CountOptions
 
 /** Counts the latest month that was never counted. Returns whether there may be another one. */
 async function fillMonth(database: Database, { clock, isStopping }: CountOptions): Promise<boolean> {
-  const { filledFrom, exactUntil } = await readProgress(database);
+  const { filledFrom, exactUntil, addedUntil } = await readProgress(database);
   if (filledFrom === null) return false;
   const [row] = await database.query<{ index: number | null }>(
     (sql) => sql`
@@ -175,8 +178,11 @@ async function fillMonth(database: Database, { clock, isStopping }: CountOptions
                      ) as month) as latest`,
   );
   const index = row?.index ?? null;
-  if (index !== null && !(await recountMonth(database, { ...correctionOf(index, exactUntil), isStopping })))
-    return false;
+  if (index !== null) {
+    const receivedUntil = addedFrom(addedUntil, toDay(clock.now()));
+    const counted = correctionOf(index, { until: exactUntil, receivedUntil });
+    if (!(await recountMonth(database, { ...counted, isStopping }))) return false;
+  }
   const busyUntil = new Date(clock.nowMs() + BUSY_MS);
   await database.query(
     (sql) => sql`
@@ -187,8 +193,16 @@ async function fillMonth(database: Database, { clock, isStopping }: CountOptions
 }
 
 /** Describes a count of a month that changes only the days whose sum is wrong. */
-function correctionOf(index: number, until: string): Omit<RecountOptions, "isStopping"> {
-  return { month: toMonth(index), from: until, until, tiers: new Map() };
+function correctionOf(
+  index: number,
+  { until, receivedUntil }: Pick<RecountOptions, "until" | "receivedUntil">,
+): Omit<RecountOptions, "isStopping"> {
+  return { month: toMonth(index), from: until, until, receivedUntil, tiers: new Map() };
+}
+
+/** Returns the time from which on received events are added next: those of earlier days are counted with their day. */
+function addedFrom(addedUntil: Date, today: string): Date {
+  return new Date(Math.max(addedUntil.getTime(), startOf(today).getTime()));
 }
 
 async function readProgress(database: Database): Promise<Progress> {

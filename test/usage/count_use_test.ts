@@ -1,5 +1,6 @@
 /** The use per day of all licenses: the additions each minute, the exact days, and that they equal the export. */
 import { describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
 import { newUuid } from "../../src/base/ids.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
 import { changeLicense, createLicenseChanges, TIERS, type Tier } from "../../src/licensing/mod.ts";
@@ -7,6 +8,7 @@ import { commitEvents, countUse, readUsageDays, restartCount, type UsageEvent } 
 import { createTestDatabase } from "../support/database.ts";
 import { MUCH_ROOM, usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
+import { createRandom } from "../support/random.ts";
 import { useForEach } from "../support/use.ts";
 import { compareDays, compareWithExport, readDays, sumOf } from "./figures/compare_days.ts";
 import { makeRandomCustomers } from "./figures/random_customers.ts";
@@ -212,6 +214,134 @@ describe("countUse()", () => {
     }
     expect(compared).toBeGreaterThan(20);
     expect(await compareWithExport(server.database, nowMs)).toBe(1);
+  });
+
+  describe("of late events", () => {
+    /** Every event with a time of its own has a claim. */
+    const claimOf = (occurredAtMs: number) => ({
+      ...{
+        hash: hash("sha256", newUuid(), "hex"),
+        digest: "0".repeat(64),
+        occurredAtMs,
+        eventHash: "0".repeat(64),
+      },
+    });
+    const lateAt = (occurredAtMs: number) => ({ occurredAtMs, claim: claimOf(occurredAtMs) });
+    const late = (at: string) => lateAt(Date.parse(at));
+    const usedByDay = async () => {
+      const days = Map.groupBy((await readAll()).days, ({ day }) => day);
+      return Object.fromEntries([...days].map(([day, rows]) => [day, sumOf(rows)]));
+    };
+
+    test("adds each to the day on which it happened, of this month and of the last", async () => {
+      setClock("2026-12-03T12:00:00Z");
+      const license = await issue(server.database, { tier: "free" });
+      await count();
+      await commit(license, [late("2026-12-01T10:00:00Z"), late("2026-12-01T23:59:59.999Z")]);
+      await commit(license, [late("2026-12-02T00:00:00Z")]);
+      await commit(license, [
+        late("2026-11-30T23:59:59.999Z"),
+        { ...late("2026-11-30T10:00:00Z"), type: "error" },
+      ]);
+      await commit(license, [{}]);
+      nowMs += 90_000;
+      await count();
+      const days = { "2026-11-30": 1, "2026-12-01": 2, "2026-12-02": 1, "2026-12-03": 1 };
+      expect(await usedByDay()).toEqual(days);
+      setClock("2026-12-04T00:01:00Z");
+      await count();
+      expect(await usedByDay()).toEqual(days);
+      expect(await compareWithExport(server.database, nowMs)).toBe(1);
+    });
+
+    test("adds those that come while a day is closed once, and not again from the events", async () => {
+      setClock("2026-12-01T23:50:00Z");
+      const license = await issue(server.database, { tier: "free" });
+      await count();
+      await commit(license, [{}]);
+      nowMs += 120_000;
+      await count();
+      // Received after what was added last, and before the day is closed.
+      setClock("2026-12-02T00:00:31Z");
+      await commit(license, [late("2026-12-01T10:00:00Z"), late("2026-12-01T20:00:00Z")]);
+      await commit(license, [late("2026-11-30T10:00:00Z")]);
+      nowMs += 1_000;
+      await count();
+      expect((await readAll()).exactUntil).toBe("2026-12-02");
+      for (let minute = 0; minute < 3; minute++) {
+        nowMs += 60_000;
+        await count();
+        expect(await usedByDay()).toEqual({ "2026-11-30": 1, "2026-12-01": 3 });
+      }
+    });
+
+    test("adds those that come while the months before are counted once", async () => {
+      setClock("2026-12-02T12:00:00Z");
+      const license = await issue(server.database, { tier: "free" });
+      await commit(license, [late("2026-12-01T10:00:00Z")]);
+      await commit(license, [late("2026-11-30T10:00:00Z")]);
+      for (let minute = 0; minute < 3; minute++) {
+        nowMs += 1_000;
+        await count();
+        nowMs += 60_000;
+        await count();
+        expect(await usedByDay()).toEqual({ "2026-11-30": 1, "2026-12-01": 1 });
+      }
+    });
+
+    test("counts those of the last month until its eighth day, also after a pause of days", async () => {
+      setClock("2026-11-29T12:00:00Z");
+      const license = await issue(server.database, { tier: "free" });
+      await count();
+      await commit(license, [{}]);
+      // No process counts meanwhile.
+      setClock("2026-12-07T23:00:00Z");
+      await commit(license, [late("2026-11-30T23:30:00Z"), late("2026-11-30T23:40:00Z")]);
+      await commit(license, [late("2026-12-03T10:00:00Z")]);
+      setClock("2026-12-08T00:01:00Z");
+      await count();
+      const days = { "2026-11-29": 1, "2026-11-30": 2, "2026-12-03": 1 };
+      expect(await usedByDay()).toEqual(days);
+      // The clock of another process was behind.
+      await commit(license, [
+        { ...late("2026-11-30T23:59:00Z"), receivedAtMs: Date.parse("2026-12-07T23:59:00Z") },
+      ]);
+      setClock("2026-12-09T00:01:00Z");
+      await count();
+      expect(await usedByDay()).toEqual({ ...days, "2026-11-30": 3 });
+      expect(await compareWithExport(server.database, nowMs)).toBe(1);
+    });
+
+    test("equals the events and the export after three weeks of random events, many of them late", async () => {
+      const random = createRandom(Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31)));
+      setClock("2026-11-20T05:00:00Z");
+      const began = nowMs;
+      const licenses = await Promise.all(
+        [...TIERS, ...TIERS].map((tier) =>
+          issue(server.database, { tier, monthlyLimit: random.between(50, 400) }),
+        ),
+      );
+      let compared = 0;
+      while (nowMs < began + 21 * 86_400_000) {
+        for (const license of random.shuffle(licenses).slice(0, 3)) {
+          const ageMs = random.pick([0, 20_000, 86_400_000, 7 * 86_400_000]);
+          const occurredAtMs = nowMs - random.between(0, ageMs);
+          await commit(
+            license,
+            Array.from({ length: random.between(1, 30) }, () => (ageMs === 0 ? {} : lateAt(occurredAtMs))),
+          );
+        }
+        // Often just after midnight, when the days before are closed.
+        const toMidnightMs = 86_400_000 - (nowMs % 86_400_000);
+        nowMs += random.pick([15_000, 61_000, 3 * 3_600_000, toMidnightMs + random.between(0, 40_000)]);
+        if (random.between(1, 4) === 1) continue;
+        await count();
+        await compareDays(server.database);
+        compared++;
+      }
+      expect(compared).toBeGreaterThan(20);
+      expect(await compareWithExport(server.database, nowMs)).toBe(1);
+    });
   });
 
   test("begins anew with today after a clock that was wrong", async () => {

@@ -41,7 +41,7 @@ export async function compareDays(database: Database): Promise<void> {
   const { asOf, days, exactUntil } = await readDays(database);
   const expected = await database.query<{ day: string; used: number }>(
     (sql) => sql`
-      select to_char(received_at at time zone 'UTC', 'YYYY-MM-DD') as day, count(*) as used from events
+      select to_char(coalesce(occurred_at, received_at) at time zone 'UTC', 'YYYY-MM-DD') as day, count(*) as used from events
        where received_at < ${asOf}::timestamptz or (received_at at time zone 'UTC')::date < ${exactUntil}::date
        group by 1 order by 1`,
   );
