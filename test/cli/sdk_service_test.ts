@@ -1,7 +1,8 @@
 /** The clients of the page `sdk` against the service itself. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import SDK from "../../src/cli/guide/sdk.md" with { type: "text" };
 import { addHostedModel, testBytes } from "../support/hosted.ts";
 import { type Places, setPlaces } from "../support/machines.ts";
 import { until } from "../support/until.ts";
@@ -106,6 +107,36 @@ describe.each(LANGUAGES)("a client of the page `sdk`: $name", (language) => {
 const MODULES = LANGUAGES.filter(({ name }) => !name.startsWith("shell"));
 const hasCryptography = Bun.spawnSync(["python3", "-c", "import cryptography"], { stderr: "ignore" }).success;
 
+/** The block of the guide in each language, and a program that uses its SDK. */
+const SMALL_SDKS = {
+  Python: {
+    block: "python",
+    file: "sdk.py",
+    program: (...[url, key, state, models, name]: readonly string[]) => `
+from sdk import Sdk
+sdk = Sdk(${url}, ${key}, ${state}, ${models})
+sdk.start()
+path = sdk.load(${name})
+print(path, sdk.infer(${name}, lambda: 42), sdk.infer(${name}, lambda: 42))
+while sdk.client.send_events().waiting > 0:
+    pass
+`,
+  },
+  TypeScript: {
+    block: "ts",
+    file: "sdk.ts",
+    program: (...[url, key, state, models, name]: readonly string[]) => `
+import { Sdk } from "./sdk.ts";
+const sdk = new Sdk(${url}, ${key}, ${state}, ${models});
+await sdk.start();
+const path = await sdk.load(${name});
+const results = [await sdk.infer(${name}, async () => 42), await sdk.infer(${name}, async () => 42)];
+process.stdout.write([path, ...results].join(" ") + "\\n");
+while ((await sdk.client.sendEvents()).waiting > 0);
+`,
+  },
+} as const;
+
 describe.each(MODULES)("a module of the page `sdk`: $name", (language) => {
   test("keeps what the license allows, and downloads a model", async () => {
     const { client } = await installWith({});
@@ -152,10 +183,6 @@ describe.each(MODULES)("a module of the page `sdk`: $name", (language) => {
 
   test("sends events that waited, each counted once, and corrects those of a clock that was ahead", async () => {
     const { client, post } = await installWith({});
-    if ((await post("/v1/analytics/batch")).status === 404) {
-      console.warn("Skipped the events of the clients: this service takes no batches");
-      return;
-    }
     const { run, stateFile } = client(language);
     const file = `${stateFile}.events`;
     for (const type of ["inference", "inference", "model_load"]) await run("log", type);
@@ -172,5 +199,32 @@ describe.each(MODULES)("a module of the page `sdk`: $name", (language) => {
     writeFileSync(file, waiting);
     expect(await run("send")).toMatchObject({ status: 0, out: "accepted 3\nrefused 0\nwaiting 0\n" });
     expect((await post("/v1/auth/validate")).body.quota.used).toBeWithin(3, 5);
+  });
+
+  test("is all that the small SDK of the guide needs", async () => {
+    const { apiKey, licenseUuid } = await service.issue();
+    await setPlaces(service.database, licenseUuid, { maxMachines: 1, seatMinutes: 5 });
+    const name = `speller_${crypto.randomUUID()}`;
+    const bytes = testBytes(1_000);
+    await addHostedModel(service, { name, version: "1.2.0", fileName: "speller.onnx" }, bytes);
+    const home = mkdtempSync(join(folder, "small-"));
+    copyFileSync(language.module, join(home, basename(language.module)));
+    const { block, file, program } = SMALL_SDKS[language.name === "Python" ? "Python" : "TypeScript"];
+    const [, section = ""] = SDK.split("## A small SDK\n");
+    const [, sdk = ""] = new RegExp(`^\`\`\`${block}\\n(.*?)^\`\`\`$`, "ms").exec(section) ?? [];
+    writeFileSync(join(home, file), sdk);
+    const main = join(home, `main_${file}`);
+    const values = [service.url, apiKey, join(home, "state.json"), home, name];
+    writeFileSync(main, program(...values.map((value) => JSON.stringify(value))));
+    const child = Bun.spawn([...language.command, main], { cwd: home, stdout: "pipe", stderr: "pipe" });
+    const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+    expect({ status: await child.exited, err: err + out }).toEqual({
+      status: 0,
+      err: expect.stringContaining("activate: 200"),
+    });
+    expect(out).toContain(`${join(home, `${name}-1.2.0.onnx`)} 42 42\n`);
+    expect(readFileSync(join(home, `${name}-1.2.0.onnx`))).toEqual(Buffer.from(bytes));
+    const { body } = await service.post("/v1/auth/refresh", { api_key: apiKey });
+    expect(body.quota.used).toBe(2);
   });
 });
