@@ -21,6 +21,8 @@ function findPython(): string | undefined {
 }
 
 const python = findPython();
+/** The proof of the versions says which Node it tries. */
+const node = process.env.CLIENT_NODE ?? NODE;
 const hasCurl = Bun.which("curl") !== null;
 const busybox = Bun.which("busybox");
 if (python === undefined) console.warn("Skipped the client in Python: python3 is missing");
@@ -40,7 +42,7 @@ export const LANGUAGES: readonly Language[] = [
     command: [process.execPath, "run"],
     module: join(MODULES, "claviger_client.ts"),
   },
-  { name: "TypeScript on Node", command: [NODE], module: join(MODULES, "claviger_client.ts") },
+  { name: "TypeScript on Node", command: [node], module: join(MODULES, "claviger_client.ts") },
   ...shells.map((command) => ({
     name: `shell (${command.join(" ")})`,
     command,

@@ -10,22 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import {
-  Client,
-  type ClientOptions,
-  check,
-  decideDownload,
-  type Event,
-  entitlementsOf,
-  featuresAt,
-  isFresh,
-  keepValidation,
-  mayUse,
-  Refused,
-  readKeys,
-  settleEvents,
-  type Validation,
-} from "../../src/cli/guide/sdk/claviger_client.ts";
+import { Client, type ClientOptions, type Event, Refused } from "../../src/cli/guide/sdk/claviger_client.ts";
 import licenses from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
 import { until } from "../support/until.ts";
@@ -45,6 +30,7 @@ import {
   startFakeService,
   VALID,
 } from "./sdk_fake_service.ts";
+import { LANGUAGES } from "./sdk_languages.ts";
 
 const folder = useFolder();
 const NOBODY = "http://127.0.0.1:1";
@@ -61,66 +47,23 @@ function create(service: FakeService | undefined, more: Partial<ClientOptions> =
   return { client, lines, file, options, again: () => new Client(options) };
 }
 
-describe("the rules of the client", () => {
-  test("keepValidation() keeps answers as the vectors say", () => {
-    for (const { name, saved, seen, answer, sent_at, now, expect: expected } of vectors.validations) {
-      const times = { seen, sentAt: sent_at, now };
-      const [kept, after] = keepValidation(saved as Validation | null, toAnswer(answer), times);
-      const found = {
-        saved: kept,
-        seen: after,
-        is_fresh: isFresh(kept, after, now),
-        may_use: mayUse(kept, after, now),
-      };
-      expect({ name, ...found }).toEqual({ name, ...expected } as object as typeof found & { name: string });
-    }
-  });
-
-  test("settleEvents() settles batches as the vectors say", () => {
-    for (const { name, events, failures, answer, expect: expected } of vectors.batches) {
-      const { kept, accepted, refused, next, waitSeconds } = settleEvents(events, toAnswer(answer), failures);
-      const codes = refused.map(({ index, code }) => ({ index, code }));
-      const found = { kept, accepted, refused: codes, next, wait_seconds: waitSeconds };
-      expect({ name, ...found } as object).toEqual({ name, ...expected });
-    }
-  });
-
-  test("decideDownload() decides as the vectors say", () => {
-    for (const {
-      name,
-      have_bytes,
-      etag,
-      size_bytes,
-      failures,
-      answer,
-      expect: expected,
-    } of vectors.downloads) {
-      const part = { haveBytes: have_bytes, etag, sizeBytes: size_bytes };
-      const [step, wait_seconds] = decideDownload(part, answer as object as Answer | null, failures);
-      expect({ name, do: step, wait_seconds } as object).toEqual({ name, ...expected });
-    }
-  });
-
-  test("check() checks licenses as the vectors say", () => {
-    const path = join(folder, "keys.json");
-    writeFileSync(path, JSON.stringify(licenses.keys));
-    const pinned = readKeys(path);
-    for (const { name, license, audience, key_id, fingerprint, now, seen, ...expected } of licenses.cases) {
-      const terms = { audience, keyId: key_id, fingerprint: fingerprint ?? undefined, now, seen };
-      let found: object;
-      try {
-        const claims = check(license, pinned, terms);
-        const values = { features: featuresAt(claims, now), entitlements: entitlementsOf(claims) };
-        found = { why: null, ...values };
-      } catch (error) {
-        found = { why: error instanceof Refused ? error.message : error };
-      }
-      const { why, ...values } = expected;
-      const wanted = why === null ? { why, ...values } : { why: WHY[why as keyof typeof WHY] };
-      expect({ name, ...found } as object).toEqual({ name, ...wanted });
-    }
-  });
-});
+describe.each(LANGUAGES.filter(({ module }) => module.endsWith(".ts")))(
+  "the rules of the client: $name",
+  ({ command }) => {
+    test("decide as the vectors say", () => {
+      const { stdout, stderr } = Bun.spawnSync([
+        ...command,
+        join(import.meta.dir, "sdk_typescript_vectors.ts"),
+      ]);
+      expect({ err: stderr.toString(), ...JSON.parse(stdout.toString()) }).toMatchObject({
+        wrong: [],
+        err: "",
+      });
+      const cases = [vectors.validations, vectors.batches, vectors.downloads, licenses.cases];
+      expect(JSON.parse(stdout.toString()).checked).toBe(cases.reduce((sum, { length }) => sum + length, 0));
+    });
+  },
+);
 
 describe("new Client()", () => {
   test("says what is wrong with the address, the folder and the keys", () => {
@@ -574,20 +517,3 @@ describe("events", () => {
     await running;
   });
 });
-
-type Answer = NonNullable<Parameters<typeof settleEvents>[1]>;
-
-function toAnswer(answer: object | null): Answer | null {
-  return answer as Answer | null;
-}
-
-const WHY = {
-  no_license: "the file holds no license",
-  not_pinned: "none of the pinned keys has signed the license: update this program",
-  not_genuine: "the license is not genuine",
-  other_product: "the license is for another product",
-  other_key: "the license is for another key",
-  other_machine: "the license is for another machine",
-  clock_behind: "the clock is behind: correct it, or go online",
-  expired: "the license has expired: go online",
-};
