@@ -7,6 +7,7 @@ import { type IssuedKey, listRefusalCounts } from "../../src/licensing/keys/mod.
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock } from "../support/clock.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
+import { inTransaction } from "../support/in_transaction.ts";
 import { updateLicense, uuidOf } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { createTestUpkeep } from "../support/upkeep.ts";
@@ -110,6 +111,23 @@ describe("POST /v1/analytics/batch", () => {
     expectRefusal(validated, 429, "QUOTA_EXCEEDED");
   });
 
+  test("knows an event whose time was ahead when it is sent again, also when the next month has begun", async () => {
+    const clock = createTestClock("2026-11-30T23:58:00Z", { stands: true });
+    await using late = await startTestService({ clock });
+    const key = await late.issue();
+    const event = inference("2026-12-01T00:01:00Z");
+    const [first] = await resultsOf(key, [event], late);
+    for (const ms of [0, 60_000, 120_000, 3_600_000]) {
+      await late.advance(ms);
+      const [again] = await resultsOf(key, [event], late);
+      expect(again).toMatchObject({ logged: true, event_id: first?.event_id ?? "" });
+    }
+    const [row] = await late.database.query<{ months: string[] }>(
+      (sql) => sql`select json_agg(to_char(month, 'YYYY-MM') || ' ' || used) as months from usage`,
+    );
+    expect(row?.months).toEqual(["2026-11 1"]);
+  });
+
   test("refuses what exceeds the limit of either month, event by event, and stores the rest", async () => {
     const key = await service.issue({ monthlyLimit: 3 });
     const results = await resultsOf(key, [...many(5, OCTOBER), ...many(2, NOVEMBER)]);
@@ -135,12 +153,14 @@ describe("POST /v1/analytics/batch", () => {
 
   test("leaves the count of the present month alone when it charges the month before", async () => {
     const key = await service.issue({ monthlyLimit: 5 });
-    await resultsOf(key, many(4, NOVEMBER));
-    await resultsOf(key, many(2, OCTOBER));
+    await resultsOf(key, many(2, NOVEMBER));
+    // More than in the present month, because a count that is known never goes down.
+    await resultsOf(key, many(5, OCTOBER));
     for (const at of [service, other]) {
       const refreshed = await call(at, ENDPOINTS.refresh, key.apiKey);
-      expect(refreshed.body.quota).toMatchObject({ used: 4, remaining: 1 });
+      expect(refreshed.body.quota).toMatchObject({ used: 2, remaining: 3 });
     }
+    expect(await call(service, ENDPOINTS.analyticsLog, key.apiKey)).toMatchObject({ status: 202 });
   });
 
   test("accepts events without units when the month is used up, and says how it stands", async () => {
@@ -325,6 +345,23 @@ describe("POST /v1/analytics/batch", () => {
     expectRefusal(await call(narrow, ENDPOINTS.analyticsLog, key.apiKey), 429, "RATE_LIMIT_EXCEEDED");
     await narrow.advance(61_000);
     expect(await send(key, many(401, OCTOBER), narrow)).toMatchObject({ status: 200 });
+  });
+
+  test("gives the room back of a batch that could not be stored", async () => {
+    await using narrow = await startTestService({
+      on: service.testDatabase,
+      clock: createTestClock(BACK, { stands: true }),
+      limits: "default",
+    });
+    const key = await narrow.issue();
+    expect(await send(key, many(1, OCTOBER), narrow)).toMatchObject({ status: 200 });
+    const events = many(600, OCTOBER);
+    await inTransaction(service.testDatabase.address, async (sql) => {
+      await sql`select from usage where license_id = ${key.licenseUuid} for update`;
+      expectRefusal(await send(key, events, narrow), 503, "SERVICE_UNAVAILABLE");
+    });
+    expect(await send(key, events, narrow)).toMatchObject({ status: 200 });
+    expect(await storedOf(key)).toMatchObject({ months: { "2026-10": 601 }, claims: 601 });
   });
 
   test("takes at most as many events as the limit of single events allows in a minute", async () => {
