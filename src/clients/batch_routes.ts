@@ -7,7 +7,7 @@
  * an event that was stored is known by its key for 8 days, and an event that is older than 7 days is refused, known or not.
  * So no event is counted twice.
  */
-import { DAY_MS, type Month, monthOf, toMonthText } from "../base/calendar.ts";
+import { DAY_MS, monthOf, toMonthText } from "../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
 import type { EventOutcome, UsageEvent } from "../usage/mod.ts";
@@ -125,7 +125,7 @@ export function analyticsBatch({ authenticator, events, limits, clock }: Handler
         throw outcome?.reason;
       }
       if (outcome.value.kind === "quota_exceeded") exchange.eventsOverQuota++;
-      results[index] = renderResult(outcome.value, { record, month: monthOf(timeOf({ event })) });
+      results[index] = renderResult(outcome.value, { record, atMs: timeOf({ event }) });
     }
     return { status: 200, body: `{"results":[${results.join()}]}` };
   }
@@ -166,8 +166,9 @@ function timeOf({ event }: Pick<Dated, "event">): number {
 /** Renders the result of an event that belongs to a month, as JSON. */
 function renderResult(
   outcome: EventOutcome,
-  { record, month }: { readonly record: KeyRecord; readonly month: Month },
+  { record, atMs }: { readonly record: KeyRecord; readonly atMs: number },
 ): string {
+  const month = monthOf((outcome.kind === "committed" ? outcome.chargedAtMs : undefined) ?? atMs);
   const more = `"month":"${toMonthText(month)}",`;
   if (outcome.kind === "committed") return renderLogged(outcome, { record, month, more });
   const isUsedUp = outcome.kind === "quota_exceeded";

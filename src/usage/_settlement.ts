@@ -1,3 +1,4 @@
+import { monthOf } from "../base/calendar.ts";
 import type { QueuedEvent } from "./_event_queue.ts";
 import type { CommittedBatch, Grant, KnownEvent } from "./commit_events.ts";
 import { chargedAtMs, type EventOutcome, type UsageEvent } from "./event.ts";
@@ -47,10 +48,15 @@ export function settle(
 }
 
 /** Returns the outcome of an event whose claim was known: the claim stands for the same event or for another one. */
-function outcomeOfKnown({ claim }: UsageEvent, known: KnownEvent, used: number | null): EventOutcome {
+function outcomeOfKnown(event: UsageEvent, known: KnownEvent, used: number | null): EventOutcome {
+  const { claim } = event;
   const { digest, occurredAtMs, eventHash, eventUuid, isTruncated } = known;
   const isByDigest = digest !== null && claim !== null;
   const field = isByDigest ? findClaimDifference({ digest, occurredAtMs }, claim) : undefined;
   const isSame = isByDigest ? field === undefined : eventHash === claim?.eventHash;
-  return isSame ? { kind: "committed", eventUuid, used, isTruncated } : { kind: "claim_mismatch", field };
+  if (!isSame) return { kind: "claim_mismatch", field };
+  const outcome = { kind: "committed", eventUuid, used, isTruncated } as const;
+  // It was sent alone, or before its time, and was charged when it was received.
+  const isElsewhere = used !== null && monthOf(known.chargedAtMs).index !== monthOf(chargedAtMs(event)).index;
+  return isElsewhere ? { ...outcome, used: known.usedThen ?? 0, chargedAtMs: known.chargedAtMs } : outcome;
 }

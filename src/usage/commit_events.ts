@@ -38,6 +38,10 @@ export interface KnownEvent {
   readonly occurredAtMs: number | null;
   readonly eventHash: string | null;
   readonly isTruncated: boolean;
+  /** The time whose month and day were charged. */
+  readonly chargedAtMs: number;
+  /** The use of that month, if another event of this statement has a time of its own; otherwise null. */
+  readonly usedThen: number | null;
 }
 
 export interface CommittedBatch {
@@ -129,7 +133,7 @@ export async function commitEvents(
         select ${processUuid}::uuid, ${month}::date, licenses, used from tally where units > 0
       )
       select to_json(licenses) as licenses, to_json(granted) as granted, to_json(used) as used,
-             ${hasClaims ? knownAsJson(sql) : sql`null`} as known,
+             ${hasClaims ? knownAsJson(sql, hasTimes) : sql`null`} as known,
              ${needsRoom ? sql`(select json_agg(position - 1) from left_out)` : sql`null`} as truncated,
              ${hasTimes ? usedBeforeAsJson(sql, month) : sql`null`} as "usedBefore"
         from tally`,
@@ -142,14 +146,18 @@ export async function commitEvents(
       granted: granted?.[index] ?? 0,
       used: used?.[index] ?? 0,
     })),
-    known: (known ?? []).map(([index, eventUuid, stored, isDigest, isTruncated, occurredAtMs]) => ({
-      index,
-      eventUuid,
-      digest: isDigest ? stored : null,
-      occurredAtMs,
-      eventHash: isDigest ? null : stored,
-      isTruncated,
-    })),
+    known: (known ?? []).map(
+      ([index, eventUuid, stored, isDigest, isTruncated, occurredAtMs, chargedAtMs, usedThen]) => ({
+        index,
+        eventUuid,
+        digest: isDigest ? stored : null,
+        occurredAtMs,
+        eventHash: isDigest ? null : stored,
+        isTruncated,
+        chargedAtMs,
+        usedThen,
+      }),
+    ),
     truncated: truncated ?? [],
     usedBefore: new Map(usedBefore ?? []),
   };
@@ -168,6 +176,8 @@ interface Row {
         isDigest: boolean,
         isTruncated: boolean,
         occurredAtMs: number | null,
+        chargedAtMs: number,
+        usedThen: number | null,
       ])[]
     | null;
   readonly truncated: readonly number[] | null;
@@ -279,9 +289,9 @@ function ctesWithClaims(sql: Sql, events: readonly UsageEvent[], hasTimes: boole
       ),
       known as (
         select position, c.event_id, encode(c.event_hash, 'hex') as event_hash, c.by_license, c.truncated,
-               c.occurred_at
+               c.occurred_at, least(c.occurred_at, c.claimed_at) as charged_at, event.license_id
           from event cross join lateral (
-            select event_id, event_hash, by_license, truncated, occurred_at from claims
+            select event_id, event_hash, by_license, truncated, occurred_at, claimed_at from claims
              where claims.key_id = any(array[event.license_id, event.key_id])
                and claims.claim = decode(event.claim, 'hex')
              limit 1
@@ -315,10 +325,14 @@ function claimsWrittenCte(
       ),`;
 }
 
-function knownAsJson(sql: Sql): Fragment {
+function knownAsJson(sql: Sql, hasTimes: boolean): Fragment {
+  const usedThen = sql`(select used from usage where usage.license_id = known.license_id
+                           and month = date_trunc('month', charged_at at time zone 'UTC')::date)`;
   return sql`
              (select json_agg(json_build_array(position - 1, event_id, event_hash, by_license, truncated,
-                                               extract(epoch from occurred_at) * 1000)) from known)`;
+                                               extract(epoch from occurred_at) * 1000,
+                                               extract(epoch from charged_at) * 1000,
+                                               ${hasTimes ? usedThen : sql`null`})) from known)`;
 }
 
 /** Returns the arrays with the time of each event and of its claim. They may differ: an event never lies ahead. */

@@ -64,6 +64,8 @@ export type EventOutcome =
       readonly eventUuid: string;
       readonly used: number | null;
       readonly isTruncated: boolean;
+      /** Of an event that was known, and was charged to another month than that of its time. */
+      readonly chargedAtMs?: number;
     }
   /**
    * The event was neither stored nor counted, because its claim stands for another event. `field` is the first field

@@ -120,7 +120,10 @@ describe("POST /v1/analytics/batch", () => {
     for (const ms of [0, 60_000, 120_000, 3_600_000]) {
       await late.advance(ms);
       const [again] = await resultsOf(key, [event], late);
-      expect(again).toMatchObject({ logged: true, event_id: first?.event_id ?? "" });
+      expect(again).toMatchObject({
+        ...{ logged: true, event_id: first?.event_id ?? "", month: "2026-11" },
+        quota: { used: 1 },
+      });
     }
     const [row] = await late.database.query<{ months: string[] }>(
       (sql) => sql`select json_agg(to_char(month, 'YYYY-MM') || ' ' || used) as months from usage`,
@@ -222,7 +225,9 @@ describe("POST /v1/analytics/batch", () => {
       });
     const first = await alone(one);
     const results = await resultsOf(key, [one, two]);
-    expect(results[0]?.event_id).toBe(String(first.body.event_id));
+    // It was charged when it was received.
+    expect(results[0]).toMatchObject({ event_id: first.body.event_id, month: "2026-11", quota: { used: 1 } });
+    expect(results[1]).toMatchObject({ logged: true, month: "2026-10", quota: { used: 1 } });
     expect((await alone(two)).body.event_id).toBe(results[1]?.event_id);
     expect(await storedOf(key)).toMatchObject({ months: { "2026-10": 1, "2026-11": 1 }, claims: 2 });
   });

@@ -174,16 +174,10 @@ export async function findWrongUse(
 }
 
 /** Compares what was answered with the stored events. Returns a sentence for each contradiction, and counts. */
-export function judge(
-  events: readonly SentEvent[],
-  stored: readonly StoredEvent[],
-  { endMs }: { readonly endMs: number },
-) {
+export function judge(events: readonly SentEvent[], stored: readonly StoredEvent[]) {
   const wrong: string[] = [];
   const rows = Map.groupBy(stored, ({ number }) => number);
   const counts = { events: events.length, stored: stored.length, refused: 0, tooOld: 0, lostButStored: 0 };
-  // A time ahead counts as now, so two clocks may name two months.
-  const isNear = (atMs: number) => atMs >= endMs && atMs < endMs + 6 * 60_000;
   for (const event of events) {
     const [row, ...more] = rows.get(event.number) ?? [];
     rows.delete(event.number);
@@ -203,8 +197,8 @@ export function judge(
     for (const { event_id: id, month, quota } of logged) {
       if (parseId("evt", id ?? "") !== row.uuid) complain("answered with another event");
       const chargedMs = row.occurredAtMs ?? row.receivedAtMs;
-      const isSure = event.occurredAtMs !== null && !isNear(event.occurredAtMs);
-      if (isSure && month !== toMonthText(monthOf(chargedMs))) complain("answered with another month");
+      if (event.occurredAtMs !== null && month !== toMonthText(monthOf(chargedMs)))
+        complain("answered with another month");
       if (quota !== undefined && quota.used + (quota.remaining ?? 0) !== customer.limit)
         complain("answered with another limit");
     }

@@ -297,7 +297,7 @@ test(`events are counted once and within the limits while ${SKEWS_MS.length} pro
 
   expectNothingWrong(await findWrongUse(database, customers));
   const stored = await readStored(database);
-  const judged = judge(events, stored, { endMs });
+  const judged = judge(events, stored);
   const inFirst = stored.filter(({ receivedAtMs }) => receivedAtMs < endMs).length;
   const used = await database.query<{ licenseUuid: string; used: number[] }>(
     (sql) => sql`
@@ -332,7 +332,7 @@ test(`events are counted once and within the limits while ${SKEWS_MS.length} pro
     await forAll(batches, (batch) => insist(later, (place) => sendBatch(place, batch)));
     await stopAll(later);
     expectNothingWrong(await findWrongUse(database, customers));
-    expectNothingWrong(judge(events, await readStored(database), { endMs }).wrong);
+    expectNothingWrong(judge(events, await readStored(database)).wrong);
     return events.map(({ answers }, index) => answers.slice(before[index]));
   }
 
