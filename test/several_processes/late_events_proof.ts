@@ -210,7 +210,7 @@ test(`events are counted once and within the limits while ${SKEWS_MS.length} pro
   const { database } = installation;
   const beganMs = Date.now();
   const { endsAtMs: endMs } = monthOf(beganMs);
-  const offsetMs = endMs - (beganMs + START_MS + (SECONDS * 1_000) / 3);
+  const offsetMs = endMs - (beganMs + START_MS + Math.round((SECONDS * 1_000) / 3));
   const nowMs = () => Date.now() + offsetMs;
   const customers: Customer[] = [];
   for (const [name, limit, first, second] of CUSTOMERS) {
