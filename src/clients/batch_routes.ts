@@ -33,7 +33,7 @@ const AHEAD_MS = 5 * 60_000;
 
 const TOO_OLD = refuse(
   "INVALID_REQUEST",
-  "occurred_at must be at most 7 days ago: the event was not counted",
+  "occurred_at must be at most 7 days ago: the event is not counted now",
 );
 const AHEAD = refuse(
   "INVALID_REQUEST",
