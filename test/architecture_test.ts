@@ -115,7 +115,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "models/repository_token": ["audit", ...GROUND],
   operators: ["licensing", "licensing/keys", "audit", ...GROUND],
   "operators/identity": ["operators", "base/secrets", "base/text"],
-  usage: ["licensing", "base/text", ...GROUND],
+  usage: ["licensing", "licensing/signed_licenses", "audit", "wire", "base/text", ...GROUND],
   "usage/activity": GROUND,
   "usage/figures": ["licensing", "licensing/keys", "licensing/machines", ...GROUND],
   licensing: ["audit", ...GROUND],

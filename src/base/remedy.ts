@@ -26,6 +26,7 @@ const PLAIN = {
   retire_later: "retire it after that",
   allow_new_account: "add new_account if an account with it is to be made",
   shorten: "add shorten if that is meant",
+  begin_journal: "add new_journal with a reason if that is meant, such as after a restore of the machine",
   retire_leaked: "retire it only if its private key leaked",
 } as const;
 

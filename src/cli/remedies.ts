@@ -31,6 +31,8 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   retire_later: () => "retire it after that, or add --now if its private key leaked",
   allow_new_account: () => "add --new-account if an account with it is to be made",
   shorten: () => "add --shorten if that is meant",
+  begin_journal: () =>
+    "add --new-journal and --reason TEXT if that is meant, such as after a restore of the machine",
   retire_leaked: () => "retire it only if its private key leaked, with --now",
 };
 

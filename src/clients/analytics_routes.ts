@@ -5,9 +5,9 @@
 import { monthOf } from "../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
+import { CLAIM, eventFields, isPlainEvent } from "../usage/mod.ts";
 import type { JsonObject } from "../wire/mod.ts";
 import { andThen, type Eventually, parseFields } from "../wire/mod.ts";
-import { CLAIM, eventFields, isPlainEvent } from "./event_fields.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { isUsedUp } from "./license_answer.ts";

@@ -10,9 +10,8 @@
 import { DAY_MS, monthOf, toMonthText } from "../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
-import type { EventOutcome, UsageEvent } from "../usage/mod.ts";
+import { batchEventFields, type EventOutcome, type UsageEvent } from "../usage/mod.ts";
 import { andThen, type JsonObject, parseFields, toJsonObject, toWireCode } from "../wire/mod.ts";
-import { batchEventFields } from "./event_fields.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { type EndpointOperation, jsonBody, WITH_BODY, WITH_GOOD_KEY } from "./operation.ts";

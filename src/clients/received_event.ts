@@ -5,8 +5,7 @@ import { newUuid, toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import { redactKeysInEvent, renderWithoutKeys } from "../base/secrets/mod.ts";
 import { type KeyRecord, usedIn } from "../licensing/keys/mod.ts";
-import { digestEvent, type EventOutcome, type UsageEvent } from "../usage/mod.ts";
-import type { EventFields } from "./event_fields.ts";
+import { digestEvent, type EventFields, type EventOutcome, type UsageEvent } from "../usage/mod.ts";
 import { remainingOf } from "./license_answer.ts";
 
 export const MISSING_EVENT_TYPE = refuse("MISSING_EVENT_TYPE", "event_type is required");

@@ -130,7 +130,7 @@ async function readGroups(
          where received_at >= ${receivedUntil}::timestamptz
            and occurred_at >= ${new Date(month.beginsAtMs)}::timestamptz
            and occurred_at < ${new Date(month.endsAtMs)}::timestamptz
-           and event_type = 'inference' and license_id in (select license_id from part)
+           and event_type = 'inference' and report_id is null and license_id in (select license_id from part)
          group by 1, 2
       )
       select tier, mode, count(*) filter (where not is_later) as licenses, max(license_id::text) as "lastLicense",

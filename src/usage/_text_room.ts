@@ -31,7 +31,11 @@ const SHORT_NAME_BYTES = 64;
 const MOST_BYTES_A_UNIT = 3;
 
 /** Tells whether an event has texts that need room. Most events have none, and their commits are cheaper. */
-export function hasTexts({ metadata, errorMessage, modelName }: UsageEvent): boolean {
+export function hasTexts({
+  metadata,
+  errorMessage,
+  modelName,
+}: Pick<UsageEvent, "metadata" | "errorMessage" | "modelName">): boolean {
   return metadata !== null || errorMessage !== null || isLong(modelName);
 }
 

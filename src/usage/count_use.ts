@@ -6,14 +6,16 @@
  * of each license, and then it is exact. The second count reads the licenses of the month in parts, so no statement is
  * long. A day that was changed later, such as by the late commit of another process, is corrected when the next day is
  * over, because its sum differs then. A late event is added to the day on which it happened; a count of that day leaves out
- * what is added next. Corrections and months of earlier versions use the license's tier at the time of
- * counting.
+ * what is added next. Corrections and months of earlier versions use the license's tier at the time of counting. So do the
+ * days of imported reports, whose months are counted again when the reports have come; units beyond a limit are no part of
+ * use per day.
  */
 import { DAY_MS, HOUR_MS, monthOf, toDay, toMonth } from "../base/calendar.ts";
-import type { Database } from "../database/mod.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
 import type { TaskContext } from "../database/upkeep/mod.ts";
 import { findTierChange, findTiersAt, type RecountOptions, recountMonth } from "./_recount_month.ts";
 import { modesOfLicense } from "./report_usage.ts";
+import { type ChangedMonth, monthOfFirstDay } from "./reports/mod.ts";
 
 type CountOptions = Pick<TaskContext, "clock" | "isStopping">;
 
@@ -43,6 +45,8 @@ const SHORT_MS = 200;
 const BUSY_MS = 180_000;
 /** On the days of a month until this one, events of the last month may come: seven days after they happened, and a day to spare. */
 const LATE_DAYS = 8;
+/** How many imported reports are counted together. */
+const REPORTS_AT_ONCE = 1_000;
 /** A count that is further ahead was made by a clock that was wrong. */
 const WRONG_CLOCK_MS = HOUR_MS;
 
@@ -58,7 +62,7 @@ export async function countUse(database: Database, options: CountOptions): Promi
     for (let isFilling = true; isFilling && !isStopping(); ) {
       await addUse(database, options);
       await closeDays(database, options);
-      isFilling = await fillMonth(database, options);
+      isFilling = (await countReports(database, options)) || (await fillMonth(database, options));
     }
   } finally {
     await database.query((sql) => sql`update usage_days_progress set busy_until = null`);
@@ -125,7 +129,8 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
           select license_id, (coalesce(occurred_at, received_at) at time zone 'UTC')::date as day, count(*) as units
             from events
            where received_at >= ${since}::timestamptz and received_at < ${until}::timestamptz
-             and event_type = 'inference' and exists (select from moved)
+             -- A report can have units beyond the limit, and its days are counted by another part.
+             and event_type = 'inference' and report_id is null and exists (select from moved)
            group by 1, 2
         )
         insert into usage_days (day, is_imported, tier, mode, used)
@@ -190,6 +195,32 @@ async function fillMonth(database: Database, { clock, isStopping }: CountOptions
          set filled_from = ${index === null ? null : toMonth(index).firstDay}::date, busy_until = ${busyUntil}::timestamptz`,
   );
   return index !== null;
+}
+
+/**
+ * Counts the months of imported reports again. The days that are not over are counted at their end. Returns whether there may
+ * be more.
+ */
+async function countReports(database: Database, { clock, isStopping }: CountOptions): Promise<boolean> {
+  const reports = await database.query<{ id: string; months: readonly Pick<ChangedMonth, "month">[] }>(
+    (sql) =>
+      sql`select id, months from usage_reports where not is_counted order by id limit ${REPORTS_AT_ONCE}`,
+  );
+  if (reports.length === 0) return false;
+  const { exactUntil, addedUntil } = await readProgress(database);
+  const receivedUntil = addedFrom(addedUntil, toDay(clock.now()));
+  const months = new Set(reports.flatMap((report) => report.months.map(({ month }) => month)));
+  for (const month of months) {
+    const { index } = monthOfFirstDay(`${month}-01`);
+    if (!(await recountMonth(database, { ...correctionOf(index, { until: exactUntil, receivedUntil }), isStopping }))) return false;
+    const busyUntil = new Date(clock.nowMs() + BUSY_MS);
+    await database.query((sql) => sql`update usage_days_progress set busy_until = ${busyUntil}::timestamptz`);
+  }
+  const counted = toTextArray(reports.map(({ id }) => id));
+  await database.query(
+    (sql) => sql`update usage_reports set is_counted = true where id = any(${counted}::uuid[])`,
+  );
+  return reports.length === REPORTS_AT_ONCE;
 }
 
 /** Describes a count of a month that changes only the days whose sum is wrong. */

@@ -1,7 +1,7 @@
 /**
  * Usage: events, the month's quota, the group commit that writes them, and the use per day of all licenses. Owns the
- * tables `usage`, `usage_changes`, `events`, `claims`, `event_texts`, `installation_texts`, `usage_days` and
- * `usage_days_progress`.
+ * tables `usage`, `usage_changes`, `events`, `claims`, `event_texts`, `installation_texts`, `usage_days`,
+ * `usage_days_progress`, `usage_journals` and `usage_reports`.
  */
 
 export type { TextBounds } from "./_text_room.ts";
@@ -10,6 +10,7 @@ export { countUse, restartCount } from "./count_use.ts";
 export { findErasedMonth } from "./erase_texts.ts";
 export { EVENT_TYPES, type EventOutcome, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 export { digestEvent } from "./event_digest.ts";
+export { batchEventFields, CLAIM, type EventFields, eventFields, isPlainEvent } from "./event_fields.ts";
 export { createEventWriter, type EventGathering, type EventWriter } from "./event_writer.ts";
 export { findTextsLeftOut, findTextsToday, type TextsToday } from "./find_texts.ts";
 export { deleteUsage, importedUsageCte } from "./imported_usage.ts";
@@ -38,6 +39,15 @@ export {
   type UsageByDay,
   usagePages,
 } from "./report_usage.ts";
+export {
+  foreseeReports,
+  type ImportOptions,
+  importReport,
+  parseReport,
+  REPORT_LIMIT_BYTES,
+  type ReportResult,
+  type UsageReport,
+} from "./reports/mod.ts";
 export { readUsageDays, type UsageDays } from "./usage_days.ts";
 export { createUsageUpkeep, type UsageUpkeep } from "./usage_upkeep.ts";
 export { type WriteWatch, watchWrites } from "./write_watch.ts";

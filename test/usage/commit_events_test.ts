@@ -54,6 +54,7 @@ describe("commitEvents()", () => {
       ...{ error_message: "", metadata: { deep: [{ ünï: '"NULL"' }], n: 1e308 } },
       received_at: new Date(event.receivedAtMs),
       occurred_at: null,
+      report_id: null,
     });
   });
 

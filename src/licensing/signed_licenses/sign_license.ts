@@ -42,6 +42,7 @@ import {
   type SigningRequest,
   USUAL_EXPORT_DAYS,
 } from "./note_license.ts";
+import { createReportKeys } from "./report_key.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
 /** The rule for the number of days for which a license is signed. */
@@ -94,6 +95,7 @@ const CHANGED = refuse("SERVICE_UNAVAILABLE", "The license was changed at this m
 export function createLicenseSigner(options: LicenseSignerOptions) {
   const { database, cache, secrets, offlineDays } = options;
   const nameMachine = createMachineNames(secrets);
+  const reportKeyOf = createReportKeys(secrets);
   const opened = new Map<string, KeyObject>();
 
   function keyOf(row: Pick<SigningKey, "kid" | "publicKey" | "sealed">): KeyObject {
@@ -111,9 +113,12 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
     {
       refuseRow,
       note,
+      reports = false,
     }: {
       readonly refuseRow: (row: Noted | undefined, named: Named<Request>) => Refusal | undefined;
       readonly note: (sql: Sql, named: Named<Request>) => Noting;
+      /** Whether the license carries the key for reports of use, if its fingerprint names a machine. */
+      readonly reports?: boolean;
     },
   ): Promise<SignedLicense | Refusal> {
     const jti = newUuid();
@@ -131,7 +136,9 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
     if (row?.kid === null) return NO_SIGNING_KEY;
     if (row?.exp == null) return EXPIRED;
     const signer = { kid: row.kid, publicKey: row.publicKey ?? "", sealed: row.sealed ?? "" };
-    const claims = toClaims({ ...row, exp: row.exp, jti }, request, options);
+    const { machine } = named;
+    const report = reports && machine ? { machine: machine.hash, key: reportKeyOf(machine) } : undefined;
+    const claims = toClaims({ ...row, exp: row.exp, jti, report }, request, options);
     const license = signClaims(claims, { kid: row.kid, privateKey: keyOf(signer) });
     const startedTerm = row.isStarted ? { expiresAt: row.licenseExpiresAt } : undefined;
     return { license, claims, kid: row.kid, startedTerm };
@@ -156,10 +163,12 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
     /**
      * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose, which only the license's own
      * days bound. The audit log notes it. A restricted actor may not choose more than a year. A machine that is not
-     * active gets a place until the file ends.
+     * active gets a place until the file ends. With a fingerprint that names a machine the license carries the key with
+     * which that machine signs reports of its use.
      */
     export: async (request: ExportRequest) =>
-      refuseDays(request) ?? (await signNoted(request, { refuseRow: refuseExport, note: noteExported })),
+      refuseDays(request) ??
+      (await signNoted(request, { refuseRow: refuseExport, note: noteExported, reports: true })),
   };
 }
 
@@ -244,11 +253,19 @@ function refuseExport(
   return refuse("CONFLICT", `Cannot ${what}: ${taken}; ${help}`);
 }
 
+/** How a machine names itself in a report of its use, and the key that signs the report. */
+interface ReportClaim {
+  /** 64 hexadecimal digits. */
+  readonly machine: string;
+  /** 32 bytes as base64url. */
+  readonly key: string;
+}
+
 type LicenseClaims = ReturnType<typeof toClaims>;
 
 /** Returns the license claims. Times are Unix seconds, unless their names end in `_at`. */
 function toClaims(
-  row: Noted & { readonly exp: Date; readonly jti: string },
+  row: Noted & { readonly exp: Date; readonly jti: string; readonly report: ReportClaim | undefined },
   { nonce, fingerprint, now }: SigningRequest,
   { brand, publicUrl }: LicenseSignerOptions,
 ) {
@@ -289,6 +306,8 @@ function toClaims(
     ...(nonce !== undefined && { nonce }),
     ...(fingerprint !== undefined && { fingerprint }),
     ...(row.machineUuid !== null && { machine_id: toId("mch", row.machineUuid) }),
+    // Only in a license that an operator exported for a machine.
+    ...(row.report !== undefined && { report: row.report }),
   };
 }
 

@@ -190,6 +190,26 @@ describe("createLicenseSigner()", () => {
     expect(new Set(noted.map(({ jti }) => jti)).size).toBe(2);
   });
 
+  test("gives an exported license of a machine the key for reports of its use, and no other license", async () => {
+    const key = await issue(database, { tier: "research" });
+    const keyUuid = parseId("key", key.id) ?? "";
+    const reportOf = async (fingerprint: string | undefined) => {
+      const exported = await signer.export({ keyUuid, fingerprint, actor: ACTOR, now: NOW });
+      if (isRefusal(exported)) throw new Error(exported.sentence);
+      return exported.claims.report;
+    };
+    const report = await reportOf("workstation-7");
+    expect(report).toEqual({
+      machine: expect.stringMatching(/^[0-9a-f]{64}$/),
+      key: expect.stringMatching(/^[\w-]{43}$/),
+    });
+    expect(await reportOf("workstation-7")).toEqual(report);
+    expect(await reportOf("workstation-8")).not.toEqual(report);
+    // Too short to name a machine.
+    for (const fingerprint of [undefined, "host-7"]) expect(await reportOf(fingerprint)).toBeUndefined();
+    expect(await claimsOf(key.id, { fingerprint: "workstation-7" })).not.toHaveProperty("report");
+  });
+
   test("exports for 365 days without a choice, and for no more days than the license itself has", async () => {
     const key = await issue(database, { tier: "enterprise" });
     const keyUuid = parseId("key", key.id) ?? "";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import * as v from "valibot";
-import { eventFields, isPlainEvent } from "../../src/clients/event_fields.ts";
+import { eventFields, isPlainEvent } from "../../src/usage/event_fields.ts";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../../src/usage/mod.ts";
 
 const FULL = {

@@ -9,11 +9,11 @@ import * as v from "valibot";
 import { INSTANT } from "../base/calendar.ts";
 import { booleanField, parsedField, printableAscii, wordField } from "../base/rule.ts";
 import { metadataField } from "../database/mod.ts";
-import { EVENT_TYPES, INFERENCE_TYPES } from "../usage/mod.ts";
 import type { JsonObject } from "../wire/mod.ts";
 import { isOptionalText, optionalText } from "../wire/mod.ts";
+import { EVENT_TYPES, INFERENCE_TYPES } from "./event.ts";
 
-const NAME_CHARACTERS = 200;
+export const NAME_CHARACTERS = 200;
 const MESSAGE_CHARACTERS = 2_000;
 
 export const eventFields = v.object({

@@ -1,0 +1,12 @@
+/**
+ * Reports of use: files by which a machine without a network says what it used. An operator imports them. A report can count
+ * units beyond the quota, because they are facts, and it makes no room for a request.
+ */
+export {
+  foreseeReports,
+  type ImportOptions,
+  importReport,
+  type ReportResult,
+} from "./import_report.ts";
+export { parseReport, REPORT_LIMIT_BYTES, type UsageReport } from "./parse_report.ts";
+export { type ChangedMonth, monthOfFirstDay } from "./standing.ts";
