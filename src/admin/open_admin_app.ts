@@ -4,19 +4,27 @@ import type { KeyDirectory } from "../licensing/keys/mod.ts";
 import { createLicenseChanges } from "../licensing/mod.ts";
 import type { LicenseSigner } from "../licensing/signed_licenses/mod.ts";
 import { createUploads, type UploadOptions } from "../models/mod.ts";
+import { createReportImports, openReportDatabase, type TextBounds } from "../usage/mod.ts";
 import type { AdminAppOptions } from "./frame/options.ts";
 import { createCsvInFlight } from "./frame/stream_csv.ts";
 
 export interface OpenAdminAppOptions
   extends Omit<
       AdminAppOptions,
-      "database" | "licenseChanges" | "licenseSigner" | "csvInFlight" | "collectGarbage" | "uploads"
+      | "database"
+      | "licenseChanges"
+      | "licenseSigner"
+      | "csvInFlight"
+      | "collectGarbage"
+      | "uploads"
+      | "reportImports"
     >,
     UploadOptions {
   readonly directory: KeyDirectory;
   readonly createSigner: (database: Database) => LicenseSigner;
   readonly platform: Pick<Platform, "collectGarbage">;
   readonly databaseAddress: DatabaseAddress;
+  readonly textBounds: TextBounds;
 }
 
 /** Longer than the deadline of a client's statement: operators can wait for a list. */
@@ -31,6 +39,7 @@ const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 export async function openAdminApp(options: OpenAdminAppOptions) {
   const { platform, databaseAddress, clock, log } = options;
   const database = openDatabase(databaseAddress, { clock, log, ...POOL });
+  const reportDatabase = openReportDatabase(databaseAddress, { clock, log });
   // Loaded only now: a service without this listener saves the memory of the API and of every page.
   const { createAdminApp } = await import("./app.ts");
   const { fetch: answer } = createAdminApp({
@@ -41,6 +50,7 @@ export async function openAdminApp(options: OpenAdminAppOptions) {
     csvInFlight: createCsvInFlight(),
     collectGarbage: platform.collectGarbage,
     uploads: createUploads(options),
+    reportImports: createReportImports({ ...options, database: reportDatabase }),
   });
-  return { answer, close: () => database.close() };
+  return { answer, close: () => Promise.all([database.close(), reportDatabase.close()]) };
 }

@@ -2,7 +2,10 @@
 export const SUCCESS = 0;
 export const REFUSED = 1;
 export const WRONG_USAGE = 2;
-/** Of `backup`, `backup --verify` and `restore`: the work is done, but the backup lacks the model files that are named. */
+/**
+ * Of `backup`, `backup --verify` and `restore`: the work is done, but the backup lacks the model files that are named. Of
+ * `usage import`: some of the reports are imported, or all, but no license was written.
+ */
 export const INCOMPLETE = 3;
 /**
  * Of `serve`: only a person can repair the fault, so a restart does not help. Of every command: the data is lost or

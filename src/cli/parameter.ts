@@ -35,6 +35,8 @@ export interface Parameter<Value> extends Details {
   readonly reader?: Reader;
   readonly isRequired?: boolean;
   readonly default?: Value | undefined;
+  /** For an argument of which several can be given. */
+  readonly isList?: boolean;
   /** Never set: it only carries the type of the value. */
   readonly value?: () => Value;
 }
@@ -77,6 +79,16 @@ export function required<const Read extends Reader>(
   return { ...details, description, reader, isRequired: true };
 }
 
+/** Returns an argument of which one or more must be given. */
+export function requiredList<Value>(
+  description: string,
+  rule: ParsingRule<Value>,
+): Parameter<readonly Value[]> {
+  const parse = parserOf(rule);
+  const reader = (text: string, before: readonly Value[] | undefined) => [...(before ?? []), parse(text)];
+  return { description, reader: reader as Reader, isRequired: true, isList: true };
+}
+
 /** Returns an option without a value. */
 export function flag(
   description: string,
@@ -105,7 +117,8 @@ export function toOption(name: string, parameter: Parameter<unknown>): Option {
 
 /** Returns the argument as the command line defines it. */
 export function toArgument(name: string, parameter: Parameter<unknown>): Argument {
-  const shown = parameter.isRequired ? `<${name}>` : `[${name}]`;
+  const dots = parameter.isList ? "..." : "";
+  const shown = parameter.isRequired ? `<${name}${dots}>` : `[${name}]`;
   const defined = new Argument(shown, parameter.description);
   setReader(defined, parameter);
   return defined;
@@ -119,7 +132,7 @@ function setReader(defined: Option | Argument, { reader, choices }: Parameter<un
   defined.argParser((typeof rule === "function" ? rule : parserOf(rule)) as (text: string) => never);
 }
 
-function parserOf({ expects, parse }: ParsingRule<unknown>): (text: string) => unknown {
+function parserOf<Value>({ expects, parse }: ParsingRule<Value>): (text: string) => Value {
   return (text) => {
     const value = parse(text);
     if (value !== undefined) return value;

@@ -22,6 +22,8 @@ interface Row extends Allowances, Term, Updates, Featured, Entitled {
   readonly monthlyLimit: number | null;
   /** The inferences of this month. */
   readonly used: number;
+  /** The inferences of this month that reports had beyond the limit. */
+  readonly over: number;
   readonly expiresAt: Date;
   readonly createdAt: Date;
   /** The newest key first; at most {@linkcode MAX_KEYS}. */
@@ -44,7 +46,7 @@ export async function findLicense(
     (sql) => sql`
       select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,
              l.monthly_limit as "monthlyLimit", ${selectAllowances(sql)}, ${selectTerm(sql)},
-             coalesce(u.used, 0) as used, l.expires_at as "expiresAt", l.updates_until as "updatesUntil", l.created_at as "createdAt",
+             coalesce(u.used, 0) as used, coalesce(u.over, 0) as over, l.expires_at as "expiresAt", l.updates_until as "updatesUntil", l.created_at as "createdAt",
              l.own_features as "ownFeatures", l.own_entitlements as "ownEntitlements",
              t.entitlements as "tierEntitlements",
              (select coalesce(json_agg(newest), '[]')

@@ -12,7 +12,7 @@ import { TERM_FIELDS } from "./terms.ts";
 import { TIERS } from "./tiers.ts";
 import { UPDATES_FIELDS } from "./updates.ts";
 
-type OfLicense = Omit<LicenseSummary, "id" | "keys">;
+type OfLicense = Omit<LicenseSummary, "id" | "keys" | "over">;
 
 const ofLicense = fieldsOf<OfLicense>();
 
@@ -48,6 +48,11 @@ const field = fieldsOf<LicenseSummary>();
 export const LICENSE_FIELDS = {
   id: field(identifier("lic"), ({ id }) => id),
   ...SHARED_FIELDS,
+  over: field(
+    count(),
+    ({ over }) => over,
+    "Inferences of this month that imported reports had beyond the limit",
+  ),
   keys: field(
     v.array(v.object({ id: identifier("key"), mode: v.picklist(MODES), state: oneOfThese(LISTED_STATES) })),
     ({ keys }) => keys,

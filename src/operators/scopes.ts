@@ -17,6 +17,7 @@ export const SCOPE_MEANINGS = {
   "machines:release": "release machines",
   "machines:free": "free places that signed licenses hold",
   "usage:read": "see the use and the figures of all customers",
+  "usage:import": "import reports of use from machines without a network",
   "models:read": "see models",
   "models:write": "add, upload, retire and remove models",
   "audit:read": "see who changed what",
@@ -48,12 +49,20 @@ export type Role = (typeof ROLES)[number];
 const READING = SCOPES.filter((scope) => scope.endsWith(":read"));
 
 /**
- * A viewer reads; an editor also changes keys, accounts and models, and releases machines; only an admin also revokes,
+ * A viewer reads; an editor also changes keys, accounts and models, releases machines, and imports reports of use; only an admin also revokes,
  * erases, and frees places that signed licenses hold.
  */
 const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
   viewer: READING,
-  editor: [...READING, "keys:issue", "keys:manage", "accounts:write", "machines:release", "models:write"],
+  editor: [
+    ...READING,
+    "keys:issue",
+    "keys:manage",
+    "accounts:write",
+    "machines:release",
+    "usage:import",
+    "models:write",
+  ],
   admin: SCOPES,
 };
 

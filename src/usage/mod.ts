@@ -16,6 +16,7 @@ export { findTextsLeftOut, findTextsToday, type TextsToday } from "./find_texts.
 export { deleteUsage, importedUsageCte } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
 export {
+  OVER,
   readUsageCsv,
   renderUsage,
   renderUsageByDay,
@@ -40,12 +41,19 @@ export {
   usagePages,
 } from "./report_usage.ts";
 export {
+  type ChangedMonth,
+  createReportImports,
+  describeReport,
   foreseeReports,
   type ImportOptions,
   importReport,
+  openReportDatabase,
   parseReport,
+  REPORT_FIELDS,
   REPORT_LIMIT_BYTES,
+  type ReportImports,
   type ReportResult,
+  renderReport,
   type UsageReport,
 } from "./reports/mod.ts";
 export { readUsageDays, type UsageDays } from "./usage_days.ts";

@@ -19,7 +19,11 @@ const COLUMNS = [
   "used",
   "external_id",
   "used_percent",
+  "over",
 ] as const;
+
+/** What `over` means, for every document. */
+export const OVER = "The units that imported reports had beyond the limit; the quota does not count them";
 
 const field = fieldsOf<{ readonly use: MonthOfUse; readonly month: Month }>();
 
@@ -39,6 +43,7 @@ export const USAGE_FIELDS = {
     ({ use }) => use.externalId,
     "The operator's own name for the license",
   ),
+  over: field(count(), ({ use }) => use.over, OVER),
 } as const;
 
 /** Renders the use of a license in a month as JSON. */

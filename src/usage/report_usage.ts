@@ -22,6 +22,8 @@ export interface UsageByDay {
   readonly used: number;
   /** The units that were imported with a key in this month. Their days are unknown. */
   readonly imported: number;
+  /** The units that reports had beyond the limit: the quota does not count them. */
+  readonly over: number;
   /** Every day of the month, including days without use. */
   readonly days: readonly DayOfUse[];
 }
@@ -32,20 +34,22 @@ export async function findUsageByDay(
   licenseUuid: string,
   month: Month,
 ): Promise<UsageByDay> {
-  const [row] = await database.query<{ used: number; byDay: readonly number[] }>(
+  const [row] = await database.query<{ used: number; over: number; byDay: readonly number[] }>(
     (sql) => sql`
-      select used, to_json(by_day) as "byDay" from usage
+      select used, over, to_json(by_day) as "byDay" from usage
        where license_id = ${licenseUuid}::uuid and month = ${month.firstDay}::date`,
   );
-  const { used = 0, byDay = [] } = row ?? {};
+  const { used = 0, over = 0, byDay = [] } = row ?? {};
   const days = daysOf(month).map((day, index) => ({ day, used: byDay[index] ?? 0 }));
-  return { used, imported: days.reduce((rest, day) => rest - day.used, used), days };
+  return { used, imported: days.reduce((rest, day) => rest - day.used, used), over, days };
 }
 
 export interface UseOfMonth {
   /** `2026-11`. */
   readonly month: string;
   readonly used: number;
+  /** The units that reports had beyond the limits. */
+  readonly over: number;
 }
 
 /** Months of a report. */
@@ -58,13 +62,15 @@ export async function findUsageByMonth(
   last: Month,
 ): Promise<UseOfMonth[]> {
   const first = last.index - MONTHS + 1;
+  const sum = (sql: Sql, of: string) =>
+    sql`least(sum(${sql.unsafe(of)}), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint`;
   const rows = await database.read<UseOfMonth>(
     (sql) => sql`
-      select to_char(u.month, 'YYYY-MM') as month, least(sum(u.used), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as used
+      select to_char(u.month, 'YYYY-MM') as month, ${sum(sql, "u.used")} as used, ${sum(sql, "u.over")} as over
         from licenses l
              -- Pairs are compared, so that the planner uses the primary key and reads only these months of it. Another
              -- index would be read for each month and license.
-             cross join lateral (select month, used from usage
+             cross join lateral (select month, used, over from usage
                                   where license_id = l.id
                                     and (license_id, month) >= (l.id, ${toMonth(first).firstDay}::date)
                                     and (license_id, month) <= (l.id, ${last.firstDay}::date)
@@ -72,10 +78,10 @@ export async function findUsageByMonth(
        where l.account_id = ${accountUuid}::uuid
        group by u.month`,
   );
-  const found = new Map(rows.map(({ month, used }) => [month, used]));
+  const found = new Map(rows.map((row) => [row.month, row]));
   return Array.from({ length: MONTHS }, (_, index) => {
     const month = toMonthText(toMonth(first + index));
-    return { month, used: found.get(month) ?? 0 };
+    return { used: 0, over: 0, ...found.get(month), month };
   });
 }
 
@@ -93,6 +99,8 @@ export interface MonthOfUse {
   /** Null means unlimited. */
   readonly monthlyLimit: number | null;
   readonly used: number;
+  /** The units that reports had beyond the limit. */
+  readonly over: number;
 }
 
 /** Returns the modes of the keys of a row of `licenses` with the alias `l`, as SQL: `live`, `test` or `live+test`. */
@@ -107,15 +115,15 @@ interface UsagePart {
   readonly newestFirst?: boolean | undefined;
 }
 
-/** Counts the licenses that used any units in a month up to a number, and those after a position. */
+/** Counts the licenses that used any units in a month, also beyond their limit, up to a number, and those after a position. */
 export async function countUsage(database: Database, month: Month, part: UsagePart): Promise<number> {
   return await countRows(database, (sql) => selectPart(sql, month, { ...part, limit: MOST_COUNTED + 1 }));
 }
 
 function selectPart(sql: Sql, month: Month, { afterUuid, newestFirst, limit = null }: UsagePart): Fragment {
   return sql`
-    select license_id, used from usage
-     where month = ${month.firstDay}::date and used > 0
+    select license_id, used, over from usage
+     where month = ${month.firstDay}::date and (used > 0 or over > 0)
        ${afterUuid === undefined ? sql`` : sql`and license_id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}
      order by license_id ${newestFirst ? sql`desc` : sql``} limit ${limit}::bigint`;
 }
@@ -132,7 +140,7 @@ export async function listUsage(
     (sql) => sql`
       select l.id as "licenseUuid", l.external_id as "externalId", a.id as "accountUuid", a.email, a.organization, l.tier,
              ${modesOfLicense(sql)} as mode,
-             l.monthly_limit as "monthlyLimit", u.used
+             l.monthly_limit as "monthlyLimit", u.used, u.over
         -- The page first, and then each license and account by its id, because of "offset 0": otherwise the planner may
         -- read all licenses before the position.
         from (${selectPart(sql, month, part)}) u

@@ -37,6 +37,7 @@ export {
   type JsonObject,
   NO_BODY,
   readJson,
+  readText,
   refuseEncoded,
   toBodyRefusal,
   toJsonObject,

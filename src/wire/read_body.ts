@@ -67,8 +67,29 @@ export function hasTrailers({ headers }: Request): boolean {
 }
 
 /** Reads a body in its parts, and not for longer than `withinMs`. Throws a `SyntaxError` if it is not JSON. */
-async function readChunks({ body }: Request, limitBytes: number, withinMs?: number): Promise<unknown> {
-  if (body === null) return NO_BODY;
+async function readChunks(request: Request, limitBytes: number, withinMs?: number): Promise<unknown> {
+  const text = await readParts(request, limitBytes, withinMs);
+  return text === "" ? NO_BODY : typeof text === "string" ? JSON.parse(text) : text;
+}
+
+/** Reads a body as text. Refuses an encoded body, one over the limit, and one that does not come in time. */
+export async function readText(
+  request: Request,
+  { limitBytes, withinMs }: BodyBounds,
+): Promise<string | Refusal> {
+  const encoded = refuseEncoded(request.headers);
+  if (encoded !== undefined) return encoded;
+  if (Number(request.headers.get("content-length") ?? 0) > limitBytes) return tooLarge(limitBytes);
+  if (hasTrailers(request)) return TRAILERS;
+  return await readParts(request, limitBytes, withinMs).catch(toBodyRefusal);
+}
+
+async function readParts(
+  { body }: Request,
+  limitBytes: number,
+  withinMs: number | undefined,
+): Promise<string | Refusal> {
+  if (body === null) return "";
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;
@@ -96,8 +117,7 @@ async function readChunks({ body }: Request, limitBytes: number, withinMs?: numb
     // If the body is too large, `discardBody` reads the rest with a reader of its own.
     reader.releaseLock();
   }
-  text += decoder.decode();
-  return text === "" ? NO_BODY : JSON.parse(text);
+  return text + decoder.decode();
 }
 
 /** Returns the refusal for an error that occurred while the body was read. */

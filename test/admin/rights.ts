@@ -36,6 +36,7 @@ export const API_SCOPES: Readonly<Record<string, Scope | "any">> = {
   "POST /machines/:id/release": "machines:release",
   "GET /usage": "usage:read",
   "GET /usage/daily": "usage:read",
+  "POST /usage/reports": "usage:import",
   "GET /figures": "usage:read",
   "GET /models": "models:read",
   "POST /models": "models:write",

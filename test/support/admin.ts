@@ -14,8 +14,10 @@ import { createLicenseChanges, isRestricted, type Restriction } from "../../src/
 import { createLicenseSigner, ensureSigningKeys } from "../../src/licensing/signed_licenses/mod.ts";
 import { createUploads, type UploadOptions } from "../../src/models/mod.ts";
 import { issueToken, SCOPES, SCOPES_OF_RESTRICTED, type Scope } from "../../src/operators/mod.ts";
+import { createReportImports } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { MUCH_ROOM } from "./events.ts";
 import { ACTOR, BRAND, issue } from "./issue.ts";
 import { testFolder } from "./postgres.ts";
 import { openSecrets } from "./secrets.ts";
@@ -106,6 +108,7 @@ export async function startAdmin(
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
     csvInFlight: createCsvInFlight(),
+    reportImports: createReportImports({ database, secrets, textBounds: MUCH_ROOM }),
     uploads: createUploads({ dataDir, clock, uploadMaxGb: 0.001, ...options.uploads }),
     processUuid: newUuid(),
     certificateExpiresAt: () => undefined,

@@ -32,12 +32,12 @@ describe("findUsageByMonth()", () => {
     await use(other, "2026-11", 999);
     const months = await usageOf(one, "2026-11-20");
     expect(months).toHaveLength(12);
-    expect(months[0]).toEqual({ month: "2025-12", used: 5 });
+    expect(months[0]).toEqual({ month: "2025-12", used: 5, over: 0 });
     expect(months.slice(1, 11).every(({ used }) => used === 0)).toBe(true);
-    expect(months.at(-1)).toEqual({ month: "2026-11", used: 42 });
+    expect(months.at(-1)).toEqual({ month: "2026-11", used: 42, over: 0 });
     expect((await usageOf(one, "2026-12-01")).slice(-2)).toEqual([
-      { month: "2026-11", used: 42 },
-      { month: "2026-12", used: 7 },
+      { month: "2026-11", used: 42, over: 0 },
+      { month: "2026-12", used: 7, over: 0 },
     ]);
   });
 

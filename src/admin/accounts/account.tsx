@@ -73,6 +73,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     readErasedMonth(account, visit),
   ]);
   const columns = years?.flat().map(({ month, used }) => ({ label: month, values: [used] }));
+  const over = years?.[1].reduce((sum, month) => sum + month.over, 0) ?? 0;
   return {
     title: escapeControls(email),
     beside: may("keys:issue") && !isErased(account) && account.erasingSince === null && (
@@ -123,6 +124,11 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
           <p class="hint">
             The account has more than {renderCount(MAX_ADDED_UP)} keys, so adding up their use may take some
             seconds. <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
+          </p>
+        )}
+        {over > 0 && (
+          <p class="hint">
+            {`${renderCount(over)} more were beyond the limits in these months, as imported reports say.`}
           </p>
         )}
         <MachinesPanel machines={machines} of={of} now={now} />

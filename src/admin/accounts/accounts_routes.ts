@@ -18,7 +18,7 @@ import {
   TEXT_RULES,
   updateAccount,
 } from "../../licensing/mod.ts";
-import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
+import { findUsageByMonth, OVER, renderUsageByMonth } from "../../usage/mod.ts";
 import {
   changeOf,
   conditionFields,
@@ -78,7 +78,7 @@ export const ACCOUNT_ROUTES = [
     success: {
       schema: v.object({
         id: identifier("usr"),
-        months: v.array(v.object({ month: v.string(), used: count() })),
+        months: v.array(v.object({ month: v.string(), used: count(), over: described(count(), OVER) })),
       }),
       description:
         "The use of all its licenses in twelve months, oldest first; `month` is the last, by default this month",

@@ -12,6 +12,7 @@ import type { LicenseSigner } from "../../licensing/signed_licenses/mod.ts";
 import type { Uploads } from "../../models/mod.ts";
 import type { Provider } from "../../operators/identity/mod.ts";
 import type { FailedLogins, Scope, Session, Token } from "../../operators/mod.ts";
+import type { ReportImports } from "../../usage/mod.ts";
 import type { Examination, ExaminationOptions } from "./examination.ts";
 
 /** The options of the app, which makes {@linkcode AdminOptions} of them. */
@@ -48,6 +49,8 @@ export interface AdminOptions {
   readonly csvInFlight: InFlight;
   /** Begins to collect garbage; absent if the runtime cannot. */
   readonly collectGarbage?: (() => void) | undefined;
+  /** Imports reports of use. */
+  readonly reportImports: ReportImports;
   /** Receives the files of models. */
   readonly uploads: Uploads;
   /** This process in the list of processes. */

@@ -191,6 +191,11 @@ function KeyUse({ of: { id, monthlyLimit: limit }, month, usage, before, now }: 
           {`${renderCount(usage.imported)} more were imported without a day: ${renderCount(usage.used)} in all.`}
         </p>
       )}
+      {usage.over > 0 && (
+        <p class="hint">
+          {`${renderCount(usage.over)} more were beyond the limit, as imported reports say: the quota does not count them.`}
+        </p>
+      )}
       <nav class="pages" aria-label="Months">
         {link(month.index - 1, "Month before")}
         {!isCurrent && link(month.index + 1, "Month after")}

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { count, described, schemasOf, timestamp } from "../../base/answer_fields.ts";
 import { EXPLANATION_FIELDS, KEY_FIELDS } from "../../licensing/keys/mod.ts";
 import { ALLOWANCE_FIELDS, LICENSE_FIELDS, TERM_FIELDS } from "../../licensing/mod.ts";
+import { OVER } from "../../usage/mod.ts";
 import { titled } from "../frame/api/route.ts";
 
 const OF_KEY = schemasOf(KEY_FIELDS);
@@ -51,6 +52,7 @@ export const USAGE_BY_DAY = titled("UsageByDay", {
   monthly_limit,
   used: count(),
   imported: described(count(), "Units without a day, that were imported with a key"),
+  over: described(count(), OVER),
   days: v.array(v.object({ day: v.string(), used: count() })),
 });
 

@@ -147,7 +147,7 @@ function LicenseFacts({ of, now }: { readonly of: LicenseSummary; readonly now: 
         ["Features", <Features of={of} now={now} />],
         ["Values", <Values of={of} />],
         ["Monthly limit", describeLimit(monthlyLimit)],
-        ["Used this month", <Used used={used} limit={monthlyLimit} />],
+        ["Used this month", <Used used={used} limit={monthlyLimit} over={of.over} />],
         ["Machines", describePlaces(of)],
         ["Offline days", describeOfflineDays(of)],
         ["Releases by clients", describeSelfReleases(of)],

@@ -202,5 +202,5 @@ const CUSTOMERS: readonly Column<MonthOfUse>[] = [
   { label: "License", cell: ({ licenseId }) => <LicenseLink id={licenseId} /> },
   { label: "Tier", cell: ({ tier }) => tier },
   { label: "Mode", cell: ({ mode }) => mode },
-  numeric("Used", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
+  numeric("Used", ({ used, monthlyLimit, over }) => <Used used={used} limit={monthlyLimit} over={over} />),
 ];

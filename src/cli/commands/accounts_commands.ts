@@ -61,7 +61,8 @@ const usage = databaseCommand({
     const { id, uuid } = await demandAccount(database, account, "show usage");
     const last = month ?? monthOf(now.getTime());
     const use = renderUsageByMonth(id, await findUsageByMonth(database, uuid, last));
-    const rows = use.months.map((each) => ({ ...each }));
+    const hasOver = use.months.some(({ over }) => over > 0);
+    const rows = use.months.map(({ over, ...each }) => ({ ...each, ...(hasOver && { over }) }));
     print.table(withBars(rows, { of: "used", columns: invocation.columns }), use);
   },
 });

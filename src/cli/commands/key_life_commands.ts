@@ -1,6 +1,7 @@
 /** `claviger keys …`: the commands that change an issued key, and usage. `key_license_commands.ts` has those of its license. */
 import { MONTH, monthOf, SPAN, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
+import { renderCount } from "../../base/render_count.ts";
 import {
   findKey,
   replaceKey,
@@ -89,10 +90,11 @@ const usage = databaseCommand({
     const key = await demandKey(call, id, "show usage");
     const month = given ?? monthOf(call.now.getTime());
     const use = await findUsageByDay(call.database, parseId("lic", key.licenseId) ?? "", month);
-    const { used, imported, days } = use;
+    const { used, imported, over, days } = use;
     const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
     const importedRow = imported === 0 ? [] : [{ day: "imported", used: imported }];
     call.print.table([...importedRow, ...rows, { day: "total", used }], renderUsageByDay(key, month, use));
+    if (over > 0) call.print.note(`Beyond the limit, from imported reports: ${renderCount(over)}`);
   },
 });
 

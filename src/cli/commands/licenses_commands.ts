@@ -7,7 +7,6 @@ import { counted } from "../../base/render_count.ts";
 import { listMachines, renderMachine } from "../../licensing/machines/mod.ts";
 import {
   createLicenseChanges,
-  endIfStarted,
   findLicense,
   type Move,
   moveLicense,
@@ -19,7 +18,6 @@ import {
 } from "../../licensing/mod.ts";
 import {
   checkLicense,
-  createLicenseSigner,
   isTime,
   LICENSE_FILE_LIMIT_BYTES,
   listOutstanding,
@@ -28,21 +26,20 @@ import {
   type OutstandingLicense,
   parseJwks,
   parseLicenseFile,
-  renderExport,
   SIGNED_DAYS,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
+import { exportLicense, noteExport } from "../export_license.ts";
 import { renderFileFailure } from "../failures.ts";
-import { demandKey } from "../find_named.ts";
 import type { Invocation } from "../invocation.ts";
 import { limitOption, printRows } from "../list_options.ts";
 import { CONFIRMATION, type InstallationFlags, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
 import { flag, option, required } from "../parameter.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { withoutUsual } from "../without_usual.ts";
-import { openSigningSecrets, signingKeysCommands } from "./signing_keys_commands.ts";
+import { signingKeysCommands } from "./signing_keys_commands.ts";
 
 /** How many machines and signed licenses of a license are shown. */
 const MOST_SHOWN = 100;
@@ -136,26 +133,10 @@ const exporting = databaseCommand({
     ...REASON,
   },
   async run({ id: keyUuid, days, fingerprint, nonce, json }, call) {
-    const { invocation, config, database, actor, now, print, confirm } = call;
-    const foreseen = endIfStarted(await demandKey(call, keyUuid, "export license"), now);
-    if (foreseen !== undefined) {
-      print.note(
-        `The license waits for its first use. This file starts its term, which then ends at ${toTimestamp(foreseen)}`,
-      );
-      await confirm("Start the term and sign the file?");
-    }
-    const secrets = await openSigningSecrets(call);
-    const signer = createLicenseSigner({ ...config, database, secrets });
-    const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
-    const exported = renderExport(signed);
-    if (json) return print.document(exported);
-    invocation.out(exported.file);
-    print.note(
-      `The license is valid until ${exported.expires_at}; a revocation of the key does not end it earlier`,
-    );
-    if (exported.warning !== null) print.note(exported.warning);
-    if (exported.term_ends_at !== null)
-      print.note(`The term of the license has begun: it ends at ${exported.term_ends_at}`);
+    const exported = await exportLicense(call, { keyUuid, days, fingerprint, nonce });
+    if (json) return call.print.document(exported);
+    call.invocation.out(exported.file);
+    noteExport(call, exported);
   },
 });
 

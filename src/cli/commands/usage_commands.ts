@@ -1,4 +1,4 @@
-/** `claviger usage …`: the use of each license in a month, for accounting, and the use of all licenses by day. */
+/** `claviger usage …`: the use of each license in a month, for accounting, and the use of all licenses by day. `usage import` has a file of its own. */
 import { MONTH } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import {
@@ -19,6 +19,7 @@ import { flag, required } from "../parameter.ts";
 import type { Printer } from "../print.ts";
 import { CommandRefused } from "../run.ts";
 import { withBars } from "../text_bars.ts";
+import { importing } from "./usage_import_command.ts";
 
 const exporting = databaseCommand({
   name: "export",
@@ -61,7 +62,11 @@ const daily = databaseCommand({
   },
 });
 
-export const usage = group("usage", "show what licenses have used", [exporting, daily]);
+export const usage = group(
+  "usage",
+  "show what licenses have used, and import the reports of machines without a network",
+  [exporting, daily, importing],
+);
 
 /** Says what the table cannot show: imported use, and how far the days are counted. */
 function noteCoverage(print: Printer, use: ReturnType<typeof renderUsageDays>): void {

@@ -9,4 +9,6 @@ export {
   type ReportResult,
 } from "./import_report.ts";
 export { parseReport, REPORT_LIMIT_BYTES, type UsageReport } from "./parse_report.ts";
+export { describeReport, REPORT_FIELDS, renderReport } from "./render_report.ts";
+export { createReportImports, openReportDatabase, type ReportImports } from "./report_imports.ts";
 export { type ChangedMonth, monthOfFirstDay } from "./standing.ts";

@@ -198,17 +198,32 @@ export function Bar({ percent, isNear = false }: { readonly percent: number; rea
   );
 }
 
+interface UsedProps {
+  readonly used: number;
+  readonly limit: number | null;
+  /** The units that reports had beyond the limit. */
+  readonly over?: number;
+}
+
 /** A count with its limit, and a bar for both, which warns in words when little is left; null is no limit. */
-export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
+export function Used({ used, limit, over = 0 }: UsedProps) {
   const count = renderCount(used);
   const percent = percentUsed(used, limit);
-  if (limit === null || percent === null) return `${count}, unlimited`;
+  const beyond = over > 0 && <span class="more near">{`${renderCount(over)} more beyond the limit`}</span>;
+  if (limit === null || percent === null)
+    return (
+      <>
+        {`${count}, unlimited`}
+        {beyond}
+      </>
+    );
   const isNear = percent >= NEAR_QUOTA_PERCENT;
   return (
     <>
       {`${count} of ${renderCount(limit)}`}
       <Bar percent={Math.min(100, percent)} isNear={isNear} />
       {isNear && <span class="more near">{`${percent} % used`}</span>}
+      {beyond}
     </>
   );
 }

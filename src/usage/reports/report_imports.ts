@@ -1,0 +1,70 @@
+/**
+ * Imports reports in the service, where clients are answered at the same time: one report at a time, so that memory stays
+ * bounded, and by a database of its own, because a large report takes longer than a statement of an operator may.
+ */
+import type { Clock } from "../../base/clock.ts";
+import type { Log } from "../../base/log.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import type { Secrets } from "../../base/secrets/mod.ts";
+import { type Database, type DatabaseAddress, openDatabase } from "../../database/mod.ts";
+import { createReportKeys } from "../../licensing/signed_licenses/mod.ts";
+import { foreseeReports, type ImportOptions, importReport, type ReportResult } from "./import_report.ts";
+import { parseReport } from "./parse_report.ts";
+
+export type ReportImports = ReturnType<typeof createReportImports>;
+
+interface ReportImportsOptions extends Pick<ImportOptions, "textBounds"> {
+  readonly database: Database;
+  readonly secrets: Pick<Secrets, "signer">;
+}
+
+export interface TakeOptions extends Omit<ImportOptions, "textBounds"> {
+  /** Says what would change, and changes nothing. */
+  readonly isDryRun: boolean;
+}
+
+/** A report of 100,000 events takes some two seconds. */
+const POOL = { maxConnections: 1, deadlineMs: 20_000 };
+const BUSY = refuse(
+  "SERVICE_UNAVAILABLE",
+  "Cannot import report: another report is being imported; try again",
+  {
+    retryAfterSeconds: 5,
+  },
+);
+
+/** Opens the database for imports. It connects with the first import. */
+export function openReportDatabase(
+  address: DatabaseAddress,
+  options: { readonly clock: Clock; readonly log: Log },
+): Database {
+  return openDatabase(address, { ...options, ...POOL });
+}
+
+/** Creates the imports of a process. */
+export function createReportImports({ database, secrets, textBounds }: ReportImportsOptions) {
+  const keyOf = createReportKeys(secrets);
+  let isBusy = false;
+
+  /** Imports the report that `read` returns, or says what it would change. Refuses it while another one is taken. */
+  async function take(
+    read: () => Promise<string | Refusal>,
+    { isDryRun, ...options }: TakeOptions,
+  ): Promise<ReportResult | Refusal> {
+    if (isBusy) return BUSY;
+    isBusy = true;
+    try {
+      const text = await read();
+      if (isRefusal(text)) return text;
+      const report = await parseReport(text, keyOf);
+      if (isRefusal(report)) return report;
+      if (!isDryRun) return await importReport(database, report, { ...options, textBounds });
+      const [foreseen = BUSY] = await foreseeReports(database, [report], options);
+      return foreseen;
+    } finally {
+      isBusy = false;
+    }
+  }
+
+  return { take };
+}
