@@ -22,7 +22,7 @@ const WORDS = {
   "license.move": "moved the license of the key to another account",
   "license.start": "started the term of the key",
   "license.export": "exported a license file of the key",
-  "usage.report": "imported a report of use",
+  "usage.report": "imported a report of use for the license of the key",
   "machine.activate": "activated a machine with the key",
   "machine.release": "released a machine of the key",
   "machine.free": "freed the place that a license file held for a machine of the key",

@@ -14,6 +14,7 @@ import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { licenseWith, placeMachine, setEnd } from "../support/machines.ts";
 import { addNewModel, newModel } from "../support/new_model.ts";
+import { firstReport } from "../usage/reports/report_kit.ts";
 
 /** The last computation of figures for a sample. */
 let computing = Promise.resolve();
@@ -135,6 +136,10 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     await countUse(database, { clock, isStopping: () => false });
     return { path: "/usage/daily?by=tier" };
   },
+  "POST /usage/reports": async (admin) => ({
+    path: "/usage/reports?dry_run=false",
+    file: firstReport((await admin.issue()).licenseUuid, admin.clock.now()),
+  }),
   "GET /figures": async ({ database, clock }) => {
     // One after the other, as services compute them.
     computing = computing.then(() => computeFigures(database, { clock }));

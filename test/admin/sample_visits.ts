@@ -8,6 +8,7 @@ import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import { setEnd } from "../support/machines.ts";
+import { firstReport } from "../usage/reports/report_kit.ts";
 import {
   activateSample,
   awaitFile,
@@ -133,6 +134,8 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     path: `/machines/${await activateSample(admin)}/release`,
     form: { reason: "the laptop was lost" },
   }),
+  "POST /usage/reports": (admin) => onReport(admin, ""),
+  "POST /usage/reports/import": (admin) => onReport(admin, "/import"),
   "POST /tiers/values": () => ({
     path: "/tiers/values",
     form: { tier: "commercial", entitlements: `of_${newUuid().replaceAll("-", "")}=1`, reason: "as agreed" },
@@ -227,6 +230,11 @@ export async function makeVisit(
   if (make !== undefined) return await make(admin);
   if (route.path.includes(":")) throw new Error(`sample_visits.ts has no visit for ${nameOf(route)}`);
   return { path: route.path };
+}
+
+async function onReport(admin: TestAdmin, step: string): Promise<SampleVisit> {
+  const report = firstReport((await admin.issue()).licenseUuid, admin.clock.now());
+  return { path: `/usage/reports${step}`, form: { report, reason: "from the mail" } };
 }
 
 /** Creates a viewer, and returns the name. */

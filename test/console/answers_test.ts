@@ -41,6 +41,8 @@ const OWN_PAGES = [
   "POST /accounts/:id/erasure/erase",
   "POST /machines/many",
   "POST /machines/many/release",
+  "POST /usage/reports",
+  "POST /usage/reports/import",
   "POST /tiers/values",
   "POST /access/issue-token",
   "POST /access/tokens/:name/renew",

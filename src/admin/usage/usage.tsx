@@ -30,7 +30,7 @@ const CHOICES = 24;
 const LICENSE = v.optional(parsedField(idRule("lic")));
 
 /** The page Usage: a month by tier and by customer, and twelve months next to each other. */
-export async function usagePage({ options: { database }, query, now }: Visit): Promise<Page> {
+export async function usagePage({ options: { database }, query, now, may }: Visit): Promise<Page> {
   const current = monthOf(now.getTime());
   const asked = readConditions(query, { ...MONTH_ENTRY, after: LICENSE, before: LICENSE });
   const { values } = asked;
@@ -56,6 +56,7 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
     script: "refresh",
     beside: (
       <div class="actions">
+        {may("usage:import") && <a href="/console/usage/reports">Import a report…</a>}
         <a href={`/console/usage.csv?month=${text}&bom=1`}>CSV for Excel</a>
         <a class="button" href={`/console/usage.csv?month=${text}`}>
           Download {text} as CSV

@@ -50,7 +50,7 @@ const BUSY = refuse(
   "SERVICE_UNAVAILABLE",
   "Cannot import report: other reports of this machine are being imported; try again",
 );
-const NEEDS_REASON = refuse("INVALID_REQUEST", "Cannot import report: a new journal needs a reason", {
+export const NEEDS_REASON = refuse("INVALID_REQUEST", "Cannot import report: a new journal needs a reason", {
   fields: [
     { field: "reason", error: "A new journal needs a reason", hint: "It is needed for a new journal" },
   ],
@@ -154,7 +154,7 @@ async function write(
     subject as (
       select l.id as license_id, l.account_id, ${effectiveLimit(sql)} as limited_to, chain.id as journal_id,
              ${marksOf(sql, now)} || ${newJournal ? "{new_journal}" : "{}"}::text[] as marks,
-             -- An event belongs to a key. A report names none.
+             -- An event belongs to a key, and so does a change of a license. A report names none.
              (select k.id from keys k where k.license_id = l.id order by k.state = 'active' desc, k.id desc limit 1) as key_id
         from chain cross join licenses l where l.id = ${licenseUuid}::uuid
     ),
@@ -193,7 +193,7 @@ async function write(
         from counted
     ),
     changed as (
-      select account_id, license_id, null::uuid as key_id, tally.before,
+      select account_id, license_id, key_id, tally.before,
              tally.after || jsonb_build_object('report', ${number}::bigint, 'machine', ${machine}::text)
                || case when marks = '{}' then '{}' else jsonb_build_object('marks', marks) end as after
         from subject cross join tally

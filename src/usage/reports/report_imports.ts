@@ -8,7 +8,13 @@ import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../../database/mod.ts";
 import { createReportKeys } from "../../licensing/signed_licenses/mod.ts";
-import { foreseeReports, type ImportOptions, importReport, type ReportResult } from "./import_report.ts";
+import {
+  foreseeReports,
+  type ImportOptions,
+  importReport,
+  NEEDS_REASON,
+  type ReportResult,
+} from "./import_report.ts";
 import { parseReport } from "./parse_report.ts";
 
 export type ReportImports = ReturnType<typeof createReportImports>;
@@ -28,9 +34,6 @@ const POOL = { maxConnections: 1, deadlineMs: 20_000 };
 const BUSY = refuse(
   "SERVICE_UNAVAILABLE",
   "Cannot import report: another report is being imported; try again",
-  {
-    retryAfterSeconds: 5,
-  },
 );
 
 /** Opens the database for imports. It connects with the first import. */
@@ -51,6 +54,7 @@ export function createReportImports({ database, secrets, textBounds }: ReportImp
     read: () => Promise<string | Refusal>,
     { isDryRun, ...options }: TakeOptions,
   ): Promise<ReportResult | Refusal> {
+    if (options.newJournal && options.actor.reason === undefined) return NEEDS_REASON;
     if (isBusy) return BUSY;
     isBusy = true;
     try {

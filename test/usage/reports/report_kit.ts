@@ -98,6 +98,12 @@ export function createJournal(
   };
 }
 
+/** Makes the first report of a machine, made and used at a time. */
+export function firstReport(licenseUuid: string, at: Date): string {
+  const made_at = at.toISOString();
+  return createJournal(licenseUuid).next({ made_at, days: [{ day: made_at.slice(0, 10), count: 3 }] });
+}
+
 /** Parses a report that is right. */
 export async function parsed(text: string): Promise<UsageReport> {
   const report = await parseReport(text, reportKeyOf);

@@ -14,6 +14,7 @@ import issued from "./browser/issued.client.js" with { type: "text" };
 import keep from "./browser/keep.client.js" with { type: "text" };
 import many from "./browser/many.client.js" with { type: "text" };
 import refresh from "./browser/refresh.client.js" with { type: "text" };
+import report from "./browser/report.client.js" with { type: "text" };
 import select from "./browser/select.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
 import upload from "./browser/upload.client.js" with { type: "text" };
@@ -41,6 +42,7 @@ const SCRIPTS = {
   keep,
   many,
   refresh,
+  report,
   select,
   submit_once: submitOnce,
   upload,
