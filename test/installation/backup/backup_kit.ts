@@ -234,6 +234,21 @@ export async function fill(database: Database): Promise<void> {
   );
   await database.query(
     (sql) => sql`
+      with journal as (
+        insert into usage_journals (id, license_id, machine, journal, last_number, last_digest, began_at, reported_at)
+        select gen_random_uuid(), license_id, fingerprint, decode(repeat('0a', 16), 'hex'), 2, sha256('a'),
+               ${NOW}::timestamptz, ${NOW}::timestamptz
+          from machines limit 1
+        returning id, license_id
+      ),
+      beyond as (update usage set over = 5 where license_id = (select license_id from journal))
+      insert into usage_reports (id, journal_id, number, digest, made_at, imported_at, units, over, days, events, months, marks)
+      select gen_random_uuid(), id, 2, sha256('a'), ${NOW}::timestamptz, ${NOW}::timestamptz, 3, 5, 1, 0,
+             '[{"month": "2026-09"}]', '{revoked}'
+        from journal`,
+  );
+  await database.query(
+    (sql) => sql`
       insert into usage_changes (writer, month, license_ids, used)
       values (gen_random_uuid(), '2026-11-01', '{}', '{}')`,
   );
