@@ -7,6 +7,7 @@ import { createUploads, type UploadOptions } from "../models/mod.ts";
 import { createReportImports, openReportDatabase, type TextBounds } from "../usage/mod.ts";
 import type { AdminAppOptions } from "./frame/options.ts";
 import { createCsvInFlight } from "./frame/stream_csv.ts";
+import { createTurns, TURNS } from "./frame/turns.ts";
 
 export interface OpenAdminAppOptions
   extends Omit<
@@ -25,6 +26,12 @@ export interface OpenAdminAppOptions
   readonly platform: Pick<Platform, "collectGarbage">;
   readonly databaseAddress: DatabaseAddress;
   readonly textBounds: TextBounds;
+}
+
+/** Creates the function that lets one report be imported at a time, whoever sends it. */
+export function createReportTurns() {
+  const turns = createTurns({ ...TURNS, atOnce: 1 });
+  return (work: () => Promise<void>) => turns("reports", work);
 }
 
 /** Longer than the deadline of a client's statement: operators can wait for a list. */
@@ -50,7 +57,7 @@ export async function openAdminApp(options: OpenAdminAppOptions) {
     csvInFlight: createCsvInFlight(),
     collectGarbage: platform.collectGarbage,
     uploads: createUploads(options),
-    reportImports: createReportImports({ ...options, database: reportDatabase }),
+    reportImports: createReportImports({ ...options, database: reportDatabase, inTurn: createReportTurns() }),
   });
   return { answer, close: () => Promise.all([database.close(), reportDatabase.close()]) };
 }

@@ -81,7 +81,8 @@ export async function findUsageByMonth(
   const found = new Map(rows.map((row) => [row.month, row]));
   return Array.from({ length: MONTHS }, (_, index) => {
     const month = toMonthText(toMonth(first + index));
-    return { used: 0, over: 0, ...found.get(month), month };
+    const { used = 0, over = 0 } = found.get(month) ?? {};
+    return { month, used, over };
   });
 }
 

@@ -35,8 +35,8 @@ describe("GET /accounts/{id}/usage", () => {
     expect(status).toBe(200);
     expect(body.months).toHaveLength(12);
     expect(body.months.slice(-2)).toEqual([
-      { month: "2026-02", used: 1234 },
-      { month: "2026-03", used: 0 },
+      { month: "2026-02", used: 1234, over: 0 },
+      { month: "2026-03", used: 0, over: 0 },
     ]);
     const args = ["accounts", "usage", userId, "--month", "2026-03"];
     expect(await commands.json(args)).toEqual(body);

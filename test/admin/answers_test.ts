@@ -13,6 +13,7 @@ import { findLicense } from "../../src/licensing/mod.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
+import { createJournal, firstReport, OTHER_JOURNAL, parsed } from "../usage/reports/report_kit.ts";
 import { createDocumentedCall, type DocumentedCall } from "./documented_call.ts";
 import { issueRevoked, makeSample, nameOf, newIdempotencyKey } from "./sample_requests.ts";
 
@@ -150,6 +151,16 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
     CONFLICT: async (sample) => {
       await admin.call("POST", sample.path.replace("file", "retire"), { body: {} });
       return {};
+    },
+  },
+  "POST /usage/reports": {
+    PAYLOAD_TOO_LARGE: () => ({ file: "x".repeat(32 * 1024 * 1024 + 2) }),
+    NOT_FOUND: () => ({ file: firstReport(newUuid(), admin.clock.now()) }),
+    CONFLICT: async (sample) => {
+      await admin.call("POST", sample.path, sample);
+      const { licenseUuid } = await parsed(sample.file ?? "");
+      const journal = OTHER_JOURNAL;
+      return { file: createJournal(licenseUuid, { journal }).next() };
     },
   },
   "POST /models/:name/:version/retire": {

@@ -76,6 +76,7 @@ describe("the console", () => {
     "/machines/many",
     "/machines/:id",
     "/tiers",
+    "/usage/reports",
     "/models/_add",
     "/models/:name",
     "/access",

@@ -47,6 +47,7 @@ describe("GET /admin/v1/licenses/{id}", () => {
         started_at: null,
         seat_minutes: null,
         used: 0,
+        over: 0,
         expires_at: "9999-12-31T23:59:59Z",
         updates_until: null,
         features: ["batch_inference", "streaming", "training", "calibration", "model_export"],

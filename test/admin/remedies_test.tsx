@@ -71,6 +71,7 @@ const TYPED_AGAIN: Readonly<Partial<Record<RemedyName, string>>> = {
   require_commercial: "models add",
   retire_later: "licenses rotate-signing-key",
   retire_leaked: "licenses rotate-signing-key",
+  begin_journal: "usage import",
 };
 
 function findCommand(program: Command, words: readonly string[]): Command {
@@ -142,6 +143,7 @@ const WITHOUT_PAGE: readonly RemedyName[] = [
     "allow_new_account",
     "require_commercial",
     "list_signing_keys",
+    "begin_journal",
   ] as const),
   ...(["replace_one", "rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];

@@ -203,6 +203,8 @@ test("these pages have actions", () => {
       "/machines/many",
       "/machines/:id",
       "/tiers",
+      "/usage",
+      "/usage/reports",
       "/models",
       "/models/:name",
       "/access",
@@ -225,7 +227,7 @@ for (const action of actions) {
         // A list offers the release of its machines only with a condition.
         path === "/machines/many"
           ? "/machines?state=active"
-          : ["/keys/issue", "/models/_add"].includes(path)
+          : ["/keys/issue", "/models/_add", "/usage/reports"].includes(path)
             ? sample.path
             : pageOf(sample.path),
         {
@@ -234,6 +236,8 @@ for (const action of actions) {
           ...(["/keys/many", "/machines/many"].includes(page.path) && {
             form: { id: sample.form?.id ?? "" },
           }),
+          // The import is offered by the page that shows what it would change.
+          ...(page.path === "/usage/reports" && { form: sample.form ?? {} }),
         },
       );
       const mayOpen = ROLES.indexOf(role) >= ROLES.indexOf(CONSOLE_ROLES[nameOf(page)] ?? "admin");

@@ -58,6 +58,8 @@ test("these actions can be done to many things at once", () => {
     "/keys/issue",
     "/machines/many",
     "/machines/many/release",
+    "/usage/reports",
+    "/usage/reports/import",
     "/models/_add",
     "/access/sessions/:id/end",
     "/logout",

@@ -102,7 +102,7 @@ describe("GET /usage with Accept: text/csv", () => {
       ["", "application/json;q=0.5, Text/CSV; charset=utf-8"],
     ] as const) {
       expect(await (await get(query, accept)).text()).toBe(
-        "month,license_id,user_id,email,organization,tier,mode,monthly_limit,used,external_id,used_percent\r\n",
+        "month,license_id,user_id,email,organization,tier,mode,monthly_limit,used,external_id,used_percent,over\r\n",
       );
     }
   });

@@ -99,7 +99,7 @@ describe("POST /admin/v1/usage/reports", () => {
     });
     const first = post(slow);
     let second = await post("b");
-    // The slow one may not have come yet.
+    // The slow one may not have come yet. Then another one waits for two seconds.
     for (let tries = 0; second.status !== 503 && tries < 100; tries++) second = await post("b");
     expect(second).toMatchObject({ status: 503, body: { code: "SERVICE_UNAVAILABLE" } });
     end();
@@ -156,9 +156,7 @@ describe("the console", () => {
     expect(await usedOf(licenseUuid)).toEqual([2, 1]);
     for (const step of ["", "/import"]) {
       const again = await console.send(`/usage/reports${step}`, { cookie, form });
-      expect(plain(again.text)).toContain(
-        "Already imported at 2026-11-20T12:00:00Z: report 1 of",
-      );
+      expect(plain(again.text)).toContain("Already imported at 2026-11-20T12:00:00Z: report 1 of");
     }
     expect(await usedOf(licenseUuid)).toEqual([2, 1]);
     const [row] = await admin.database.query<{ reason: string; door: string }>(

@@ -551,10 +551,10 @@ describe("claviger keys usage and usage export", () => {
     const { out } = await line.here(["usage", "export", "--month", today.slice(0, 7), "--csv"]);
     const [heading, ...rows] = out.split("\r\n");
     expect(heading).toBe(
-      "month,license_id,user_id,email,organization,tier,mode,monthly_limit,used,external_id,used_percent",
+      "month,license_id,user_id,email,organization,tier,mode,monthly_limit,used,external_id,used_percent,over",
     );
     expect(rows.find((row) => row.includes(key.email))).toEndWith(
-      `,${key.email},"Say ""hi"", Inc.",research,test,50000,3,,0`,
+      `,${key.email},"Say ""hi"", Inc.",research,test,50000,3,,0,0`,
     );
   });
 
@@ -565,11 +565,11 @@ describe("claviger keys usage and usage export", () => {
     const month = ["--month", new Date().toISOString().slice(0, 7)];
     const { out: csv } = await line.here(["usage", "export", ...month, "--csv"]);
     expect(csv.split("\r\n").find((row) => row.includes(key.email))).toEndWith(
-      ",Zoë,enterprise,live,unlimited,1,,",
+      ",Zoë,enterprise,live,unlimited,1,,,0",
     );
     expect(await line.here(["usage", "export", ...month, "--bom"])).toMatchObject({ out: `\ufeff${csv}` });
     expect((await line.here(["usage", "export", ...month])).out).toMatch(
-      /enterprise +live +unlimited +1 +-\n/,
+      /enterprise +live +unlimited +1 +- +0\n/,
     );
     const rows: { email: string }[] = await line.json(["usage", "export", ...month]);
     expect(rows.find(({ email }) => email === key.email)).toMatchObject({ monthly_limit: null });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createAdminApp } from "../../src/admin/app.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
 import type { AdminAppOptions } from "../../src/admin/mod.ts";
+import { createReportTurns } from "../../src/admin/open_admin_app.ts";
 import { newUuid } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
@@ -108,7 +109,12 @@ export async function startAdmin(
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
     csvInFlight: createCsvInFlight(),
-    reportImports: createReportImports({ database, secrets, textBounds: MUCH_ROOM }),
+    reportImports: createReportImports({
+      database,
+      secrets,
+      textBounds: MUCH_ROOM,
+      inTurn: createReportTurns(),
+    }),
     uploads: createUploads({ dataDir, clock, uploadMaxGb: 0.001, ...options.uploads }),
     processUuid: newUuid(),
     certificateExpiresAt: () => undefined,

@@ -20,6 +20,8 @@ import { parseReport } from "./parse_report.ts";
 export type ReportImports = ReturnType<typeof createReportImports>;
 
 interface ReportImportsOptions extends Pick<ImportOptions, "textBounds"> {
+  /** Runs work when no other work runs, or returns false if there is too much of it. */
+  readonly inTurn: (work: () => Promise<void>) => Promise<boolean>;
   readonly database: Database;
   readonly secrets: Pick<Secrets, "signer">;
 }
@@ -33,7 +35,7 @@ export interface TakeOptions extends Omit<ImportOptions, "textBounds"> {
 const POOL = { maxConnections: 1, deadlineMs: 20_000 };
 const BUSY = refuse(
   "SERVICE_UNAVAILABLE",
-  "Cannot import report: another report is being imported; try again",
+  "Cannot import report: other reports are being imported; try again",
 );
 
 /** Opens the database for imports. It connects with the first import. */
@@ -45,29 +47,24 @@ export function openReportDatabase(
 }
 
 /** Creates the imports of a process. */
-export function createReportImports({ database, secrets, textBounds }: ReportImportsOptions) {
+export function createReportImports({ database, secrets, textBounds, inTurn }: ReportImportsOptions) {
   const keyOf = createReportKeys(secrets);
-  let isBusy = false;
 
-  /** Imports the report that `read` returns, or says what it would change. Refuses it while another one is taken. */
+  /** Imports the report that `read` returns, or says what it would change. Refuses it if others take too long. */
   async function take(
     read: () => Promise<string | Refusal>,
     { isDryRun, ...options }: TakeOptions,
   ): Promise<ReportResult | Refusal> {
     if (options.newJournal && options.actor.reason === undefined) return NEEDS_REASON;
-    if (isBusy) return BUSY;
-    isBusy = true;
-    try {
+    let result: ReportResult | Refusal = BUSY;
+    await inTurn(async () => {
       const text = await read();
-      if (isRefusal(text)) return text;
-      const report = await parseReport(text, keyOf);
-      if (isRefusal(report)) return report;
-      if (!isDryRun) return await importReport(database, report, { ...options, textBounds });
-      const [foreseen = BUSY] = await foreseeReports(database, [report], options);
-      return foreseen;
-    } finally {
-      isBusy = false;
-    }
+      const report = isRefusal(text) ? text : await parseReport(text, keyOf);
+      if (isRefusal(report)) result = report;
+      else if (isDryRun) [result = BUSY] = await foreseeReports(database, [report], options);
+      else result = await importReport(database, report, { ...options, textBounds });
+    });
+    return result;
   }
 
   return { take };
