@@ -9,7 +9,13 @@ import { commandsOn } from "../admin/commands_on.ts";
 import { createTestClock } from "../support/clock.ts";
 import { testFolder } from "../support/postgres.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
-import { createJournal, FINGERPRINT, nameMachine, OTHER_JOURNAL } from "../usage/reports/report_kit.ts";
+import {
+  createJournal,
+  FINGERPRINT,
+  nameMachine,
+  OTHER_JOURNAL,
+  reportFromLicense,
+} from "../usage/reports/report_kit.ts";
 
 const admin = useAdmin({ clock: createTestClock("2026-11-20T12:00:00Z", { stands: true }) });
 const commands = useForAll(() => commandsOn(admin.testDatabase, admin.clock));
@@ -124,6 +130,17 @@ describe("claviger usage import", () => {
          where action = 'usage.report' and license_id = ${licenseUuid}::uuid order by id desc limit 1`,
     );
     expect(row).toEqual({ reason: "The machine was restored", marks: ["new_journal"] });
+  });
+
+  test("takes the report that a machine makes with its license file alone, also of a revoked key", async () => {
+    const { id, licenseUuid } = await admin.issue();
+    const { license } = await commands.json(["licenses", "export", id, "--fingerprint", FINGERPRINT]);
+    await commands.run(["keys", "revoke", id, "--yes"]);
+    const file = save(reportFromLicense(license, admin.clock.now()));
+    expect(await commands.run(["usage", "import", file])).toMatchObject({
+      status: 0,
+      out: expect.stringContaining(`${nameOf(licenseUuid, 1)}: 3 units; all keys of the license are revoked`),
+    });
   });
 
   test("signs the next license of the machine, and no license for another one", async () => {

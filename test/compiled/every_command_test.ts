@@ -9,6 +9,7 @@ import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { createTestInvocation } from "../cli/command_line.ts";
 import { type BucketStandIn, REGION, startBucketStandIn } from "../support/bucket_stand_in.ts";
+import { reportFromLicense } from "../usage/reports/report_kit.ts";
 import { builtExecutable } from "./executable.ts";
 import { canActAsBoth, createTwoUsers, NOBODY, ROOT, type TwoUsers } from "./two_users.ts";
 
@@ -108,7 +109,9 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run(`licenses show ${license}`);
     await run(`licenses move ${license} --to augusta@example.org --new-account --yes`);
     await run(`licenses move ${license} --to ada@example.org --yes`);
-    await run(`licenses export ${id} --days 14 --fingerprint workstation-7`);
+    const { license: signed } = await run(`licenses export ${id} --days 14 --fingerprint workstation-7`);
+    writeFileSync(join(users.folder, "november.report"), reportFromLicense(signed, new Date()));
+    await run("usage import november.report --yes");
     const [machine] = await run("machines list");
     await run(`machines show ${machine.id}`);
     await run(`machines release ${machine.id}`, { refusal: "it is not active" });

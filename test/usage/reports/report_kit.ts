@@ -1,6 +1,6 @@
 /** Makes reports of use as a machine without a network does. */
 import { createHash, createHmac } from "node:crypto";
-import { toId } from "../../../src/base/ids.ts";
+import { parseId, toId } from "../../../src/base/ids.ts";
 import { isRefusal } from "../../../src/base/refusal.ts";
 import { createMachineNames } from "../../../src/licensing/machines/mod.ts";
 import { createReportKeys } from "../../../src/licensing/signed_licenses/mod.ts";
@@ -60,9 +60,31 @@ export function signReport(
     fingerprint = FINGERPRINT,
   }: { readonly header?: object; readonly licenseUuid: string; readonly fingerprint?: string },
 ): string {
+  return signWith(payload, { header, key: reportKeyOf(nameMachine(licenseUuid, fingerprint)) });
+}
+
+/** Signs a payload with a key as a license has it: base64url. */
+function signWith(
+  payload: Payload | string,
+  { header, key }: { readonly header: object; readonly key: string },
+): string {
   const signed = `${encode(header)}.${encode(payload)}`;
-  const key = Buffer.from(reportKeyOf(nameMachine(licenseUuid, fingerprint)), "base64url");
-  return `${signed}.${createHmac("sha256", key).update(signed).digest("base64url")}\n`;
+  const hmac = createHmac("sha256", Buffer.from(key, "base64url"));
+  return `${signed}.${hmac.update(signed).digest("base64url")}\n`;
+}
+
+/** Makes the first report of a machine from its license file alone, as the machine does. */
+export function reportFromLicense(license: string, at: Date): string {
+  const [, body = ""] = license.split(".");
+  const { sub, report } = JSON.parse(Buffer.from(body, "base64url").toString());
+  const licenseUuid = parseId("lic", sub) ?? "";
+  const made_at = at.toISOString();
+  const day = made_at.slice(0, 10);
+  const payload = {
+    ...payloadOf({ licenseUuid }, { made_at, days: [{ day, count: 3 }] }),
+    machine: report.machine,
+  };
+  return signWith(payload, { header: HEADER, key: report.key });
 }
 
 /** Returns the digest that the next report names. */
