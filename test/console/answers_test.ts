@@ -84,6 +84,7 @@ describe("The answer", () => {
     "POST /keys/:id/machines",
     "POST /keys/:id/features",
     "POST /keys/many/limit",
+    "POST /usage/reports",
     "POST /tiers/values",
     "POST /accounts/:id/change",
     "POST /accounts/:id/erasure/erase",

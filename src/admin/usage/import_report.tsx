@@ -59,7 +59,7 @@ function formPage({ may }: Visit, refused?: RefusedForm): Page {
             autofocus={refused === undefined}
             required
           />
-          <div hidden>
+          <div hidden data-with-file="">
             <Field label="Or its file" name="file">
               <input id="file" type="file" data-fills="report-report" />
             </Field>

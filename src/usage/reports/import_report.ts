@@ -10,6 +10,7 @@
  * row of `usage` holds one of another month, so none waits in a circle.
  */
 import { auditCte, type By } from "../../audit/mod.ts";
+import { monthOf } from "../../base/calendar.ts";
 import { newUuid } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../../database/mod.ts";
@@ -201,9 +202,11 @@ async function write(
     logged as (${auditCte(sql, { action: "usage.report", actor, at: now, from: sql`changed` })}),
     ${events.length === 0 ? sql`` : storedEvents(sql, report, { id, now, textBounds, needsRoom })}
     noted as (
-      -- The writer is no process, so every process learns it from the next pulse.
+      -- The writer is no process, so every process learns it from the next pulse. A cache has one month, so it does not learn
+      -- of a day that a clock dates into the next one.
       insert into usage_changes (writer, month, license_ids, used)
-      select ${writer}::uuid, month, array[${licenseUuid}::uuid], array[used] from counted where granted > 0
+      select ${writer}::uuid, month, array[${licenseUuid}::uuid], array[used] from counted
+       where granted > 0 and month <= ${monthOf(now.getTime()).firstDay}::date
     ),
     reported as (
       insert into usage_reports (id, journal_id, number, digest, made_at, imported_at, units, over, days, events, months, marks)

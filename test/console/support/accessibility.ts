@@ -53,6 +53,7 @@ const SCRIPTED = [
   "form[data-upload] progress",
   "form[data-uploads-after] [hidden]",
   "form[data-selection]",
+  "[data-with-file]",
 ];
 
 /** Expects of a page without script that its title, its forms and all their fields can be seen and used. */

@@ -2,7 +2,7 @@
 for (const input of document.querySelectorAll("input[type=file][data-fills]")) {
   if (!(input instanceof HTMLInputElement)) continue;
   const field = document.getElementById(input.dataset.fills ?? "");
-  const box = input.closest("[hidden]");
+  const box = input.closest("[data-with-file]");
   if (!(field instanceof HTMLInputElement) || !(box instanceof HTMLElement)) continue;
   box.hidden = false;
   input.addEventListener("change", async () => {
