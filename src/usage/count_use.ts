@@ -129,8 +129,9 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
           select license_id, (coalesce(occurred_at, received_at) at time zone 'UTC')::date as day, count(*) as units
             from events
            where received_at >= ${since}::timestamptz and received_at < ${until}::timestamptz
+             and event_type = 'inference' and exists (select from moved)
              -- A report can have units beyond the limit, and its days are counted by another part.
-             and event_type = 'inference' and report_id is null and exists (select from moved)
+             and report_id is null
            group by 1, 2
         )
         insert into usage_days (day, is_imported, tier, mode, used)
@@ -212,13 +213,14 @@ async function countReports(database: Database, { clock, isStopping }: CountOpti
   const months = new Set(reports.flatMap((report) => report.months.map(({ month }) => month)));
   for (const month of months) {
     const { index } = monthOfFirstDay(`${month}-01`);
-    if (!(await recountMonth(database, { ...correctionOf(index, { until: exactUntil, receivedUntil }), isStopping }))) return false;
+    const counted = correctionOf(index, { until: exactUntil, receivedUntil });
+    if (!(await recountMonth(database, { ...counted, isStopping }))) return false;
     const busyUntil = new Date(clock.nowMs() + BUSY_MS);
     await database.query((sql) => sql`update usage_days_progress set busy_until = ${busyUntil}::timestamptz`);
   }
-  const counted = toTextArray(reports.map(({ id }) => id));
+  const ids = toTextArray(reports.map(({ id }) => id));
   await database.query(
-    (sql) => sql`update usage_reports set is_counted = true where id = any(${counted}::uuid[])`,
+    (sql) => sql`update usage_reports set is_counted = true where id = any(${ids}::uuid[])`,
   );
   return reports.length === REPORTS_AT_ONCE;
 }
