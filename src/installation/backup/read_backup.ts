@@ -16,7 +16,7 @@ import { BackupFailure, BadBackup, damaged, NotAdmitted } from "./_errors.ts";
 import { explained, FileFailure } from "./_files.ts";
 import { unseal } from "./_seal.ts";
 import { createRowSum } from "./_sums.ts";
-import { readTar, type TarEntry, type TarReader } from "./_tar.ts";
+import { type BackupEntry, readTar, type TarReader } from "./_tar.ts";
 import {
   type BackedUpTable,
   FORMAT,
@@ -248,7 +248,7 @@ async function* withContent(
 
 async function readSmall(
   tar: TarReader,
-  entry: TarEntry | undefined,
+  entry: BackupEntry | undefined,
   { name, most }: { readonly name: string; readonly most: number },
 ): Promise<Buffer> {
   if (entry?.name !== name) {
