@@ -8,17 +8,18 @@ import { LRUCache } from "lru-cache";
 import { renderFields } from "../base/answer_fields.ts";
 import type { Clock } from "../base/clock.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
-import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
-import { type ListedFile, type ListedRow, selectListed } from "./list_models.ts";
+import {
+  isForLicense,
+  type ListedFile,
+  type ListedRow,
+  type LoadingLicense,
+  selectListed,
+} from "./list_models.ts";
 import { MODEL_FIELDS } from "./model_fields.ts";
 
-interface ModelQuery {
-  readonly tier: Tier;
-  readonly accountUuid: string;
+interface ModelQuery extends LoadingLicense {
   /** Later versions are not listed; infinite for a license that has all updates. */
   readonly updatesUntilMs: number;
-  /** Whether the models of the account are for the license; undefined: its tier decides. */
-  readonly hasCustomModels?: boolean | undefined;
   readonly paradigm?: string | undefined;
   readonly type?: string | undefined;
 }
@@ -89,16 +90,13 @@ export function createClientLists(database: Database, clock: Clock) {
   }
 
   async function select(query: ModelQuery): Promise<Listed[]> {
-    const { tier, accountUuid, updatesUntilMs, hasCustomModels = null, paradigm = null, type = null } = query;
-    const tiers = TIERS.filter((lower) => includesTier(tier, lower)).join(",");
+    const { accountUuid, updatesUntilMs, paradigm = null, type = null } = query;
     const known = new Map(
       [...kept.entries()].filter(([, { owner }]) => owner === null || owner === accountUuid),
     );
     const rows = await selectListed(database, {
       chosen: (sql) => sql`
-        where (m.owner_account_id is null or m.owner_account_id = ${accountUuid}::uuid)
-        and coalesce(case when m.owner_account_id is not null then ${hasCustomModels}::boolean end,
-                     v.requires_license = any(string_to_array(${tiers}, ',')))
+        where ${isForLicense(sql, query)}
         and (${paradigm}::text is null or v.paradigm = ${paradigm}::text)
         and (${type}::text is null or v.type = ${type}::text)
         order by m.name collate "C"`,

@@ -1,6 +1,6 @@
 import { toId } from "../base/ids.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { isWithinUpdatesSql } from "../licensing/mod.ts";
+import { includesTier, isWithinUpdatesSql, TIERS, type Tier } from "../licensing/mod.ts";
 import type { ModelSummary } from "./model.ts";
 
 /** A hosted version, for its link. */
@@ -42,6 +42,23 @@ export type ListedRow = ModelSummary &
     readonly rowId: string;
   };
 
+/** A license, as far as it decides which models it may load. */
+export interface LoadingLicense {
+  readonly tier: Tier;
+  readonly accountUuid: string;
+  /** Whether the models of the account are for the license; undefined: its tier decides. */
+  readonly hasCustomModels?: boolean | undefined;
+}
+
+/** Returns the condition that a license may load a model `m` in its version `v`, as far as no end of updates decides. */
+export function isForLicense(sql: Sql, { tier, accountUuid, hasCustomModels }: LoadingLicense): Fragment {
+  const tiers = TIERS.filter((lower) => includesTier(tier, lower)).join(",");
+  return sql`
+    (m.owner_account_id is null or m.owner_account_id = ${accountUuid}::uuid)
+    and coalesce(case when m.owner_account_id is not null then ${hasCustomModels ?? null}::boolean end,
+                 v.requires_license = any(string_to_array(${tiers}, ',')))`;
+}
+
 interface Selection {
   /** Says which models, and their order. */
   readonly chosen: (sql: Sql) => Fragment;
@@ -63,14 +80,18 @@ export async function selectListed(
              case when v.id || '/' || v.xmin = any(${toTextArray(known)}::text[]) then null else v.metadata end as metadata,
              m.owner_account_id as owner, v.file_name as "fileName"
         from models m
-        join model_versions v on v.model_id = m.id and ${until === undefined ? sql`v.version = m.listed_version` : isNewestBefore(sql, until)}
+        join model_versions v on v.model_id = m.id and ${isListedVersion(sql, until)}
         left join model_files f on f.sha256 = v.file
         ${chosen(sql)}`,
   );
 }
 
-/** Returns the condition that `v` is the listed version of a model `m`, or else its newest, that was registered by then. */
-function isNewestBefore(sql: Sql, until: Date): Fragment {
+/**
+ * Returns the condition that `v` is the listed version of a model `m`. With `until` it is the listed version, or else the
+ * newest, that was registered by then.
+ */
+export function isListedVersion(sql: Sql, until: Date | undefined): Fragment {
+  if (until === undefined) return sql`v.version = m.listed_version`;
   return sql`
     m.listed_version is not null and v.id = (
       select n.id from model_versions n

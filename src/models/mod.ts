@@ -24,6 +24,7 @@ export {
   type HostedFile,
   isHosted,
 } from "./find_file.ts";
+export { type LoadableModel, listLoadable } from "./list_loadable.ts";
 export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
 export {
   countRegistered,
@@ -50,6 +51,7 @@ export {
 } from "./model_fields.ts";
 export {
   type FileCopy,
+  findCopy,
   listCopies,
   listFiles,
   type ModelsPlace,

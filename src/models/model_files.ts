@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { pathInData } from "../base/host/mod.ts";
 import type { Sql } from "../database/mod.ts";
 import { type Bucket, type BucketSettings, openBucket } from "./bucket/mod.ts";
-import { listStored, locateFile, pathOfFile, type StoredFile } from "./file_store.ts";
+import { type FileProblem, listStored, locateFile, pathOfFile, type StoredFile } from "./file_store.ts";
 
 /** Where the model files of an installation are, by its settings. */
 export interface ModelsPlace {
@@ -57,6 +57,22 @@ export async function listCopies(place: ModelsPlace, file: StoredFile): Promise<
   };
   const isHere = typeof (await locateFile(folder, file)) !== "string";
   return isHere ? [here, there] : [there];
+}
+
+/**
+ * Returns the nearest copy of a file that has the right size, or why there is none. Damage inside the file is not detected
+ * here.
+ */
+export async function findCopy(place: ModelsPlace, file: StoredFile): Promise<FileCopy | FileProblem> {
+  const [nearest] = await listCopies(place, file);
+  if (nearest?.isInBucket) {
+    const sizeBytes = await openModelsBucket(place)?.sizeOf(pathOfFile("", file.sha256));
+    if (sizeBytes === file.sizeBytes) return nearest;
+    return sizeBytes === undefined ? "missing" : "changed";
+  }
+  const found = await locateFile(modelsFolderOf(place), file);
+  if (typeof found === "string") return found;
+  return nearest ?? "missing";
 }
 
 /** Reads the files that the registry has, in the order of their SHA-256. */

@@ -3,7 +3,8 @@ import { type Verified, verifySignature } from "./jws.ts";
 /** How far the signer's clock may be ahead of this clock. */
 const TOLERANCE_SECONDS = 300;
 
-type Checked = Verified & { readonly why?: string };
+/** A verified license; `why` says why it is not valid now. */
+export type Checked = Verified & { readonly why?: string };
 
 /**
  * Verifies a license as a client must: signature, audience and times. Returns the license claims and, if the

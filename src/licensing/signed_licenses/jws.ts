@@ -17,7 +17,10 @@ import * as v from "valibot";
 
 export type NewKeyPair = ReturnType<typeof generateKeyPair>;
 
-const TYPE = "license+jwt";
+/** What is signed, as the header says it: nothing of one type passes as the other. */
+const TYPES = { license: "license+jwt", manifest: "bundle+jwt" } as const;
+
+type Kind = keyof typeof TYPES;
 
 /** Generates a key pair from the system's random source. */
 export function generateKeyPair() {
@@ -73,12 +76,16 @@ export function parseJwks(text: string): string[] | undefined {
   return set.success ? set.output.keys.flatMap((key) => (v.is(Ed25519Key, key) ? [key.x] : [])) : undefined;
 }
 
-/** Signs license claims. Returns three parts of base64url, joined by points. */
+/** Signs the claims of a license, or of the manifest of a bundle. Returns three parts of base64url, joined by points. */
 export function signClaims(
   claims: object,
-  { kid, privateKey }: { readonly kid: string; readonly privateKey: KeyObject },
+  {
+    kid,
+    privateKey,
+    kind = "license",
+  }: { readonly kid: string; readonly privateKey: KeyObject; readonly kind?: Kind },
 ): string {
-  const header = encode({ alg: "EdDSA", typ: TYPE, kid });
+  const header = encode({ alg: "EdDSA", typ: TYPES[kind], kid });
   const signed = `${header}.${encode(claims)}`;
   return `${signed}.${sign(null, Buffer.from(signed), privateKey).toString("base64url")}`;
 }
@@ -87,21 +94,37 @@ export type Verified =
   | { readonly ok: true; readonly kid: string; readonly claims: Readonly<Record<string, unknown>> }
   | { readonly ok: false; readonly error: string };
 
-/** The longest text that is read: a license has about 1,000 characters. */
-const MAX_CHARACTERS = 16_384;
+/** The longest texts that are read: a license has about 1,000 characters, and a manifest about 500 for each file. */
+export const MOST_CHARACTERS = { license: 16_384, manifest: 1_048_576 } as const satisfies Record<
+  Kind,
+  number
+>;
 
-/** Verifies the signature with one of the trusted public keys (base64url). Checks no time and no audience. */
+/** Verifies the signature of a license with one of the trusted public keys (base64url). Checks no time and no audience. */
 export function verifySignature(jws: string, trusted: readonly string[]): Verified {
+  return verifyKind(jws, { kind: "license", trusted });
+}
+
+/** Verifies the signature of a manifest in the same way. */
+export function verifyManifestSignature(jws: string, trusted: readonly string[]): Verified {
+  return verifyKind(jws, { kind: "manifest", trusted });
+}
+
+function verifyKind(
+  jws: string,
+  { kind, trusted }: { readonly kind: Kind; readonly trusted: readonly string[] },
+): Verified {
   const no = (error: string) => ({ ok: false, error }) as const;
-  if (jws.length > MAX_CHARACTERS) return no(`it has more than ${MAX_CHARACTERS} characters`);
+  const most = MOST_CHARACTERS[kind];
+  if (jws.length > most) return no(`it has more than ${most} characters`);
   const match = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(jws);
   if (match === null) return no("it is not three parts of base64url, joined by points");
   const [, head = "", payload = "", signature = ""] = match;
   const header = decodeObject(head);
   const claims = decodeObject(payload);
   if (header === undefined || claims === undefined) return no("a part of it is not a JSON object");
-  if (header.alg !== "EdDSA" || header.typ !== TYPE)
-    return no(`its header is not that of a license (EdDSA, ${TYPE})`);
+  if (header.alg !== "EdDSA" || header.typ !== TYPES[kind])
+    return no(`its header is not that of a ${kind} (EdDSA, ${TYPES[kind]})`);
   const publicKey = trusted.find((key) => thumbprintOf(key) === header.kid);
   if (publicKey === undefined)
     return no(

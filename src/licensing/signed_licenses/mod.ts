@@ -1,12 +1,22 @@
 /**
- * Signed licenses, which clients verify without a network: the signing keys, the signatures, and the notes of signed
- * licenses. Owns the tables `signing_keys`, `signed_licenses` and `exported_licenses`.
+ * Signed licenses, which clients verify without a network, and the manifests of bundles with them: the signing keys, the
+ * signatures, and the notes of signed licenses. Owns the tables `signing_keys`, `signed_licenses` and `exported_licenses`.
  */
 
-export { checkLicense, isTime } from "./check_license.ts";
-export { parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
+export {
+  type BundledFile,
+  isLicenseOf,
+  LICENSE_PATH,
+  MANIFEST_PATH,
+  type Manifest,
+  MOST_BUNDLED_FILES,
+  verifyManifest,
+} from "./bundle_manifest.ts";
+export { type Checked, checkLicense, isTime } from "./check_license.ts";
+export { endOfExported, foreseeExport, mostExportDays } from "./foresee_export.ts";
+export { MOST_CHARACTERS, parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
 export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderExport } from "./license_file.ts";
-export { MOST_EXPORT_DAYS, USUAL_EXPORT_DAYS } from "./note_license.ts";
+export { type ExportRequest, MOST_EXPORT_DAYS, USUAL_EXPORT_DAYS } from "./note_license.ts";
 export { listOutstanding, type OutstandingLicense } from "./outstanding.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export { createReportKeys, type ReportKeys } from "./report_key.ts";
@@ -16,6 +26,7 @@ export {
   NONCE,
   SIGNED_DAYS,
   SIGNED_FINGERPRINT,
+  type SignedLicense,
 } from "./sign_license.ts";
 export {
   ensureSigningKeys,

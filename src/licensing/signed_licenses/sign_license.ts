@@ -29,6 +29,7 @@ import {
   revokedReason,
   UNRESTRICTED,
 } from "../mod.ts";
+import { type BundledFile, toManifest } from "./bundle_manifest.ts";
 import { signClaims } from "./jws.ts";
 import {
   type ExportRequest,
@@ -169,6 +170,15 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
     export: async (request: ExportRequest) =>
       refuseDays(request) ??
       (await signNoted(request, { refuseRow: refuseExport, note: noteExported, reports: true })),
+    /**
+     * Signs the manifest of a bundle with an exported license that this signer has signed, with the key that signed the
+     * license. Returns a compact JWS.
+     */
+    signManifest({ kid, claims }: SignedLicense, files: readonly BundledFile[]): string {
+      const privateKey = opened.get(kid);
+      if (privateKey === undefined) throw new Error("Another signer has signed the license of the bundle");
+      return signClaims(toManifest(claims, files), { kid, privateKey, kind: "manifest" });
+    },
   };
 }
 

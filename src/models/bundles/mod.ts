@@ -1,0 +1,10 @@
+/**
+ * Bundles for customers without a network: one tar file with the license for a machine, the models that the license may load,
+ * files that an operator adds, and a signed manifest that names each of them with its SHA-256. Makes and verifies bundles; owns
+ * no table.
+ */
+
+export { nameBundle } from "./name_bundle.ts";
+export { type AddedFile, type BundlePlan, MODEL_NAMES, planBundle } from "./plan_bundle.ts";
+export { type ReadBundle, readBundle } from "./read_bundle.ts";
+export { BundleBroken, type SealedBundle, sealBundle } from "./seal_bundle.ts";
