@@ -97,6 +97,16 @@ export function flag(
   return { ...details, description, default: false };
 }
 
+/** Returns the reader of an option that may be repeated, up to `most` times. */
+export function repeated<Value>({ expects, parse }: ParsingRule<Value>, most: number) {
+  return (text: string, before: readonly Value[] = []): readonly Value[] => {
+    const value = parse(text);
+    if (value === undefined) throw new InvalidArgumentError(`It must be ${expects}`);
+    if (before.length >= most) throw new InvalidArgumentError(`It must be given at most ${most} times`);
+    return [...before, value];
+  };
+}
+
 /** Accepts every text. */
 export function anyText(text: string): string {
   return text;

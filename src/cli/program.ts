@@ -6,6 +6,7 @@ import { findNearest } from "../installation/config/mod.ts";
 import { accounts } from "./commands/accounts_commands.ts";
 import { activity } from "./commands/activity_command.ts";
 import { backup } from "./commands/backup_command.ts";
+import { bundle } from "./commands/bundle_commands.ts";
 import { completion } from "./commands/completion_command.ts";
 import { config } from "./commands/config_command.ts";
 import { audit, migration } from "./commands/database_commands.ts";
@@ -45,6 +46,7 @@ const COMMANDS = [
   tokens,
   demo,
   licenses,
+  bundle,
   tiers,
   installer,
   migration,

@@ -1,8 +1,6 @@
 /** `claviger licenses …`: one license with its keys, and signed licenses. `signing_keys_commands.ts` has their keys. */
-import { resolve } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";
-import { readNamedFile } from "../../base/read_regular_file.ts";
 import { counted } from "../../base/render_count.ts";
 import { listMachines, renderMachine } from "../../licensing/machines/mod.ts";
 import {
@@ -19,25 +17,22 @@ import {
 import {
   checkLicense,
   isTime,
-  LICENSE_FILE_LIMIT_BYTES,
   listOutstanding,
-  listSigningKeys,
   NONCE,
   type OutstandingLicense,
-  parseJwks,
   parseLicenseFile,
   SIGNED_DAYS,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
-import { exportLicense, noteExport } from "../export_license.ts";
-import { renderFileFailure } from "../failures.ts";
-import type { Invocation } from "../invocation.ts";
+import { exportLicense } from "../export_license.ts";
+import { noteExported } from "../export_notes.ts";
 import { limitOption, printRows } from "../list_options.ts";
-import { CONFIRMATION, type InstallationFlags, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
+import { CONFIRMATION, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
 import { flag, option, required } from "../parameter.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { CommandRefused, orRefuse } from "../run.ts";
+import { findTrust, readLicenseText, TRUST_OPTIONS } from "../trusted_keys.ts";
 import { withoutUsual } from "../without_usual.ts";
 import { signingKeysCommands } from "./signing_keys_commands.ts";
 
@@ -136,7 +131,7 @@ const exporting = databaseCommand({
     const exported = await exportLicense(call, { keyUuid, days, fingerprint, nonce });
     if (json) return call.print.document(exported);
     call.invocation.out(exported.file);
-    noteExport(call, exported);
+    noteExported(call.print, exported);
   },
 });
 
@@ -146,26 +141,14 @@ const verify = command({
   arguments: { file: required("a license file, or a file with the JWS alone", PATH) },
   options: {
     ...JSON_OPTIONS,
-    jwks: option(
-      "the public keys to trust, a JWK set; without it, the command trusts the keys of this installation",
-      PATH,
-      { as: "file" },
-    ),
+    ...TRUST_OPTIONS,
   },
   async run({ file, jwks, ...place }, call) {
     const { invocation } = call;
-    const jws = parseLicenseFile(readText(invocation, file));
+    const jws = parseLicenseFile(readLicenseText(invocation, file));
     if (jws === undefined) throw new CommandRefused(`Cannot verify ${file}: it holds no license`);
-    const trust =
-      jwks === undefined
-        ? await trustInstallation(invocation, place)
-        : { trusted: parseJwks(readText(invocation, jwks)) };
-    const { trusted } = trust;
-    if (trusted === undefined)
-      throw new CommandRefused(
-        `Cannot verify ${file}: ${jwks} is not a JWK set; \`claviger licenses public-keys\` prints one`,
-      );
-    const checked = checkLicense(jws, { ...trust, trusted, now: invocation.clock.now() });
+    const trust = await findTrust(invocation, { file, jwks, place });
+    const checked = checkLicense(jws, { ...trust, now: invocation.clock.now() });
     showChecked(call, checked, { file, ...place });
   },
 });
@@ -214,18 +197,6 @@ export const licenses = group(
   [show, move, exporting, verify, outstanding, ...signingKeysCommands],
 );
 
-/** Trusts the public keys of the installation, without the retired ones. Its refusals also name `--jwks`. */
-async function trustInstallation(invocation: Invocation, place: InstallationFlags) {
-  const config = readSettings(invocation, place);
-  try {
-    const keys = await withDatabase(invocation, { config }, ({ database }) => listSigningKeys(database));
-    return { trusted: keys.map(({ publicKey }) => publicKey), audience: config.brand.name };
-  } catch (error) {
-    if (!(error instanceof CommandRefused)) throw error;
-    throw new CommandRefused(`${error.message}; or give the public keys with --jwks`);
-  }
-}
-
 const NOT_CHECKED = "not checked: revocation since then";
 
 function showChecked(
@@ -254,12 +225,4 @@ function toFields(claims: Readonly<Record<string, unknown>>): Record<string, unk
     return [name, typeof value === "object" ? JSON.stringify(value) : value];
   });
   return Object.fromEntries(entries);
-}
-
-function readText({ workingFolder }: Invocation, file: string): string {
-  try {
-    return readNamedFile(resolve(workingFolder, file), LICENSE_FILE_LIMIT_BYTES);
-  } catch (error) {
-    throw new CommandRefused(`Cannot read ${file}: ${renderFileFailure(error)}`);
-  }
 }

@@ -20,7 +20,8 @@ import {
   type UsageReport,
 } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
-import { exportLicense, noteExport } from "../export_license.ts";
+import { exportLicense } from "../export_license.ts";
+import { noteExported } from "../export_notes.ts";
 import { renderFileFailure } from "../failures.ts";
 import { CONFIRMATION, PATH, REASON } from "../options.ts";
 import { flag, option, requiredList } from "../parameter.ts";
@@ -211,7 +212,7 @@ async function signNext(
     const { file, ...exported } = await exportLicense(call, request);
     writeFileSync(path, file, { flag: "wx", mode: 0o600, flush: true });
     call.print.line(`Wrote the next license of the machine to ${path}`);
-    noteExport(call, { file, ...exported });
+    noteExported(call.print, { file, ...exported });
     return { path, kid: exported.kid, jti: exported.jti, expires_at: exported.expires_at };
   } catch (error) {
     const why = error instanceof CommandRefused ? error.message : renderFileFailure(error);

@@ -9,7 +9,14 @@ import type { Database } from "../../database/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { type BundledFile, MOST_BUNDLED_FILES } from "../../licensing/signed_licenses/mod.ts";
 import { BucketFailure } from "../bucket/mod.ts";
-import { findCopy, type LoadableModel, listLoadable, type ModelsPlace, type StoredFile } from "../mod.ts";
+import {
+  findCopy,
+  type LoadableModel,
+  listLoadable,
+  MODEL_RULES,
+  type ModelsPlace,
+  type StoredFile,
+} from "../mod.ts";
 
 /** A file that an operator adds. */
 export interface AddedFile {
@@ -54,8 +61,9 @@ const MAKE = "make bundle";
 const cannot = (why: string) => refuse("CONFLICT", `Cannot ${MAKE}: ${why}`);
 /** With its license. */
 const MOST_SOURCES = MOST_BUNDLED_FILES - 1;
-/** In a list of names, for every door. */
-export const MODEL_NAMES = { most: MOST_SOURCES, field: "models" } as const;
+/** The rule of a name in the list of models, and how many it may have. */
+export const MODEL_NAME = MODEL_RULES.name;
+export const MOST_MODELS_NAMED = MOST_SOURCES;
 
 /**
  * Finds the models of a bundle and reads the files that are added. Refuses an unknown key, a model that its license may not
@@ -95,7 +103,7 @@ export async function planBundle(
 }
 
 function refuseModel(error: string): Refusal {
-  const fields = [{ field: MODEL_NAMES.field, error }];
+  const fields = [{ field: "models", error }];
   return refuse("INVALID_REQUEST", `Cannot ${MAKE}: ${error}`, { fields });
 }
 

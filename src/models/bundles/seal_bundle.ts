@@ -63,8 +63,20 @@ export async function sealBundle(
   return { signed, sizeBytes: tarSizeOf(entries), read: () => writeTar(entries) };
 }
 
+/**
+ * Reads every model of a plan and compares it with the registry, before a license is signed for it. Throws
+ * {@linkcode BundleBroken} for a file that is damaged.
+ */
+export async function compareModels(
+  { sources }: BundlePlan,
+  { onBytes }: { readonly onBytes: (bytes: number) => void },
+): Promise<void> {
+  for (const source of sources)
+    if (source.file.kind === "model") for await (const chunk of readCompared(source)) onBytes(chunk.length);
+}
+
 /** Reads a file, and throws {@linkcode BundleBroken} at its end if its bytes are not those of its SHA-256. */
-export async function* readCompared({ file, read }: BundleSource): AsyncGenerator<Uint8Array, undefined> {
+async function* readCompared({ file, read }: BundleSource): AsyncGenerator<Uint8Array, undefined> {
   const digest = createHash("sha256");
   for await (const chunk of read()) {
     digest.update(chunk);
