@@ -8,6 +8,7 @@ import { createReportImports, openReportDatabase, type TextBounds } from "../usa
 import type { AdminAppOptions } from "./frame/options.ts";
 import { createCsvInFlight } from "./frame/stream_csv.ts";
 import { createTurns, TURNS } from "./frame/turns.ts";
+import { createBundlesInFlight } from "./keys/download_bundle.ts";
 
 export interface OpenAdminAppOptions
   extends Omit<
@@ -16,6 +17,8 @@ export interface OpenAdminAppOptions
       | "licenseChanges"
       | "licenseSigner"
       | "csvInFlight"
+      | "bundlesInFlight"
+      | "modelsPlace"
       | "collectGarbage"
       | "uploads"
       | "reportImports"
@@ -55,6 +58,8 @@ export async function openAdminApp(options: OpenAdminAppOptions) {
     licenseChanges: createLicenseChanges(database, options.directory),
     licenseSigner: options.createSigner(database),
     csvInFlight: createCsvInFlight(),
+    bundlesInFlight: createBundlesInFlight(),
+    modelsPlace: options,
     collectGarbage: platform.collectGarbage,
     uploads: createUploads(options),
     reportImports: createReportImports({ ...options, database: reportDatabase, inTurn: createReportTurns() }),

@@ -105,6 +105,13 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
       return { path: `/keys/${id}/license` };
     },
   },
+  "POST /keys/:id/bundle": {
+    CONFLICT: async () => {
+      const { id } = await admin.issue();
+      await admin.call("POST", `/keys/${id}/suspend`, { body: {} });
+      return { path: `/keys/${id}/bundle` };
+    },
+  },
   "POST /machines/:id/release": { CONFLICT: twice },
   "POST /machines/:id/free": { CONFLICT: twice },
   "GET /machines": { NOT_FOUND: () => ({ path: "/machines?account=nobody@example.org" }) },

@@ -192,6 +192,20 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
       ],
     },
   ],
+  [
+    "bundle of a license",
+    {
+      command: ({ id }) => [
+        ...["bundle", "make", "--key", id, "--days", "9", "--fingerprint", "a b", "--without-models"],
+        ...["--to", "bundle.tar", "--reason", REASON],
+      ],
+      request: ({ id }) => [
+        "POST",
+        `/keys/${id}/bundle`,
+        { days: 9, fingerprint: "a b", models: [], reason: REASON },
+      ],
+    },
+  ],
   ["revoke", onKey("revoke")],
   ["replace", { ...onKey("replace"), isNew: true }],
   ["revocation of the replacement", onKey("revoke")],

@@ -46,7 +46,9 @@ async function ask([method, path, body]: readonly [string, string, object]) {
     headers: { authorization: `Bearer ${token}`, ...newIdempotencyKey() },
     body: JSON.stringify(body),
   });
-  const json = (await answer.json()) as Record<string, string>;
+  // The answer with a bundle is a file.
+  const isFile = answer.headers.get("content-type") === "application/x-tar";
+  const json = (isFile ? { bytes: await answer.bytes() } : await answer.json()) as Record<string, string>;
   if (!answer.ok) throw new Error(JSON.stringify(json));
   return json;
 }

@@ -55,6 +55,10 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     path: `/keys/${(await admin.issue()).id}/license`,
     body: { days: 30, fingerprint: "host-7", nonce: "n-1" },
   }),
+  "POST /keys/:id/bundle": async (admin) => ({
+    path: `/keys/${(await admin.issue()).id}/bundle`,
+    body: { days: 30, fingerprint: "host-7", models: [] },
+  }),
   "POST /keys/:id/suspend": async (admin) => ({
     path: `/keys/${(await admin.issue()).id}/suspend`,
     body: { reason: "unpaid" },

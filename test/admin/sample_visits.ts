@@ -77,6 +77,7 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /keys/:id/rotate": async (admin) => onKey(await admin.issue(), "rotate", { overlap_days: "7" }),
   "POST /keys/:id/replace": async (admin) => onKey(await issueRevoked(admin), "replace"),
   "POST /keys/:id/license": async (admin) => onKey(await admin.issue(), "license", { days: "30" }),
+  "POST /keys/:id/bundle": async (admin) => onKey(await admin.issue(), "bundle", { days: "30" }),
   "POST /keys/:id/revoke": async (admin) => {
     const key = await admin.issue();
     return onKey(key, "revoke", { repeat: key.apiKey.slice(-4) });

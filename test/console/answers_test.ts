@@ -19,7 +19,12 @@ async function makeForm(route: string) {
 const nameIn = (route: string) => route.replace("POST ", "").replaceAll(/\W+/g, "-");
 
 /** Their answers are files, or are no pages. */
-const WITHOUT_PAGE = ["POST /keys/many.csv", "POST /keys/:id/license", "PUT /models/:name/:version/file"];
+const WITHOUT_PAGE = [
+  "POST /keys/many.csv",
+  "POST /keys/:id/license",
+  "POST /keys/:id/bundle",
+  "PUT /models/:name/:version/file",
+];
 
 /** Their answers are pages of their own. */
 const OWN_PAGES = [

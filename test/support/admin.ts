@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createAdminApp } from "../../src/admin/app.ts";
 import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
+import { createBundlesInFlight } from "../../src/admin/keys/download_bundle.ts";
 import type { AdminAppOptions } from "../../src/admin/mod.ts";
 import { createReportTurns } from "../../src/admin/open_admin_app.ts";
 import { newUuid } from "../../src/base/ids.ts";
@@ -115,6 +116,8 @@ export async function startAdmin(
       textBounds: MUCH_ROOM,
       inTurn: createReportTurns(),
     }),
+    bundlesInFlight: createBundlesInFlight(),
+    modelsPlace: { dataDir, ...options.uploads },
     uploads: createUploads({ dataDir, clock, uploadMaxGb: 0.001, ...options.uploads }),
     processUuid: newUuid(),
     certificateExpiresAt: () => undefined,

@@ -9,7 +9,7 @@ import type { Database } from "../../database/mod.ts";
 import type { KeyDirectory } from "../../licensing/keys/mod.ts";
 import type { Brand, LicenseChanges } from "../../licensing/mod.ts";
 import type { LicenseSigner } from "../../licensing/signed_licenses/mod.ts";
-import type { Uploads } from "../../models/mod.ts";
+import type { ModelsPlace, Uploads } from "../../models/mod.ts";
 import type { Provider } from "../../operators/identity/mod.ts";
 import type { FailedLogins, Scope, Session, Token } from "../../operators/mod.ts";
 import type { ReportImports } from "../../usage/mod.ts";
@@ -27,7 +27,7 @@ export interface AdminOptions {
   /** A pool of its own, so that a slow list never delays a client. */
   readonly database: Database;
   readonly secrets: Secrets;
-  readonly licenseSigner: Pick<LicenseSigner, "export" | "offlineDays">;
+  readonly licenseSigner: Pick<LicenseSigner, "export" | "offlineDays" | "signManifest">;
   /** Changes with the pool of operators. A revoked key is refused as soon as its change is answered. */
   readonly licenseChanges: LicenseChanges;
   /** Tells whether the database answers. */
@@ -47,6 +47,10 @@ export interface AdminOptions {
   readonly logSlowMs: number;
   /** Bounds the lists that are downloaded as CSV at once. */
   readonly csvInFlight: InFlight;
+  /** Bounds the bundles that are downloaded at once. */
+  readonly bundlesInFlight: InFlight;
+  /** Where the files of models are. */
+  readonly modelsPlace: ModelsPlace;
   /** Begins to collect garbage; absent if the runtime cannot. */
   readonly collectGarbage?: (() => void) | undefined;
   /** Imports reports of use. */

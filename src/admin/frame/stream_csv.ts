@@ -1,8 +1,8 @@
-import { type Actor, isHeld, nameOfActor, type Right } from "../../audit/mod.ts";
+import type { Actor, Right } from "../../audit/mod.ts";
 import { InFlight } from "../../base/rate_limits/mod.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import { renderFailureCause } from "../../database/mod.ts";
 import type { AdminOptions } from "./options.ts";
+import { streamDownload } from "./stream_download.ts";
 
 /** The most answers at once: each holds rows in memory until its client has received them. */
 const AT_ONCE = 8;
@@ -47,53 +47,26 @@ interface CsvReader {
   readonly right: Right;
 }
 
-/**
- * Answers a list as comma-separated values. The next part is read after the client has received the previous part, so
- * neither a long list nor a slow client uses much memory. A client that disconnects ends the reading, and so does the loss of
- * the right to the list.
- */
+/** Answers a list as comma-separated values, as {@linkcode streamDownload} answers a file. */
 export async function streamCsv(
   { name, parts, hasMark = false }: CsvSource,
-  { options, actor, right }: CsvReader,
+  reader: CsvReader,
 ): Promise<Response | Refusal> {
-  const { log, clock, database, csvInFlight, collectGarbage } = options;
-  let isOver = false;
-  const begun = csvInFlight.begin(nameOfActor(actor), { nowMs: clock.monotonicMs(), isOver: () => isOver });
-  if (begun !== "begun") return TOO_MANY;
   async function* encodeParts() {
     const encoder = new TextEncoder();
-    let sent = 0;
     let mark = hasMark ? "\ufeff" : "";
-    try {
-      for await (const part of parts) {
-        if (sent > 0 && !(await isHeld(database, right, clock.now()))) throw new Error(right.lost.why);
-        yield encoder.encode(mark + part);
-        mark = "";
-        if (++sent % PARTS_BETWEEN_COLLECTIONS === 0) collectGarbage?.();
-      }
-    } finally {
-      isOver = true;
+    for await (const part of parts) {
+      yield encoder.encode(mark + part);
+      mark = "";
     }
+    return undefined;
   }
-  const encoded = encodeParts();
-  // Read before the answer begins, so that a failure still gets its own status.
-  let part = await encoded.next();
-  const stream = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      if (part.done) return controller.close();
-      controller.enqueue(part.value);
-      part = await encoded.next().catch((error) => {
-        // The status is sent already: the client sees that the connection is closed too early.
-        log.warn("A CSV ended too early", { name, reason: renderFailureCause(error) });
-        throw error;
-      });
-    },
-    cancel: () => encoded.return().then(() => {}),
-  });
-  return new Response(stream, {
-    headers: {
-      "Content-Type": "text/csv; charset=utf-8",
-      "Content-Disposition": `attachment; filename="${name}.csv"`,
-    },
-  });
+  const download = {
+    ...{ what: "A CSV", name, ending: "csv", contentType: "text/csv; charset=utf-8" },
+    inFlight: reader.options.csvInFlight,
+    tooMany: TOO_MANY,
+    partsBetweenCollections: PARTS_BETWEEN_COLLECTIONS,
+    open: async () => encodeParts(),
+  };
+  return await streamDownload(download, reader);
 }

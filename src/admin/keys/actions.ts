@@ -9,6 +9,7 @@ import {
   changeUpdates,
   renew,
 } from "./license_actions.tsx";
+import { makeBundle } from "./make_bundle.tsx";
 import { moveToAccount } from "./move_action.tsx";
 import { changeFeatures, changeValues } from "./own_actions.tsx";
 import { replace, rotate } from "./rotate.tsx";
@@ -30,4 +31,14 @@ const CHANGES = [
 export const LICENSE_ACTIONS = [renew, ...CHANGES];
 
 /** The actions of a key and of its license, in the order of the page of a key. */
-export const KEY_ACTIONS = [resume, renew, replace, rotate, exportLicense, ...CHANGES, suspend, revoke];
+export const KEY_ACTIONS = [
+  resume,
+  renew,
+  replace,
+  rotate,
+  exportLicense,
+  makeBundle,
+  ...CHANGES,
+  suspend,
+  revoke,
+];

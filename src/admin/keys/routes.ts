@@ -3,6 +3,7 @@ import { detailRoutes } from "../frame/console/detail_page.tsx";
 import { listRoutes } from "../frame/console/list_page.tsx";
 import { form, page } from "../frame/console/route.ts";
 import type { Thing } from "../frame/thing.ts";
+import { makeBundleRoute } from "./bundle_route.ts";
 import { issueFormPage, issueKeyOfForm } from "./issue.tsx";
 import { KEY_PAGE } from "./key.tsx";
 import { KEY_CHANGE_ROUTES } from "./key_changes_routes.ts";
@@ -27,6 +28,7 @@ export const keys: Thing = {
     listKeysRoute,
     ...KEY_ROUTES,
     exportLicenseRoute,
+    makeBundleRoute,
     ...KEY_CHANGE_ROUTES,
     ...LICENSE_ROUTES,
     moveLicenseRoute,

@@ -117,7 +117,7 @@ const make = databaseCommand({
     const signer = createLicenseSigner({ ...config, database, secrets });
     const made: MadeBundle[] = [];
     const refused: { readonly fingerprint: string | null; readonly error: string }[] = [];
-    for (const { fingerprint, path } of targets) {
+    for (const { fingerprint, path, shown } of targets) {
       const sealed = await sealBundle(signer, plan, { keyUuid, days, fingerprint, actor, now });
       if (isRefusal(sealed)) {
         refused.push({ fingerprint: fingerprint ?? null, error: renderRefusal(sealed) });
@@ -125,7 +125,7 @@ const make = databaseCommand({
       }
       await write(call, path, sealed);
       // At once: a later one may fail.
-      print.line(`Wrote ${path} (${toSize(sealed.sizeBytes)}): a license, ${describeFiles(plan)}`);
+      print.line(`Wrote ${shown} (${toSize(sealed.sizeBytes)}): a license, ${describeFiles(plan)}`);
       made.push({ fingerprint, path, sealed });
     }
     printMade(call, { made, refused, plan });
@@ -186,19 +186,19 @@ function findTargets(
     machines,
   }: { readonly to: string; readonly key: KeySummary; readonly machines: readonly string[] },
 ) {
-  const path = resolve(invocation.workingFolder, to);
-  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  const toPath = (shown: string) => resolve(invocation.workingFolder, shown);
+  const isFolder = statSync(toPath(to), { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (!isFolder && machines.length > 1)
     throw new WrongUsage(`Cannot make bundles: ${to} is no folder, and each machine gets a file in one`);
   const all = machines.length === 0 ? [undefined] : machines;
-  const targets = all.map((fingerprint) => ({
-    fingerprint,
-    path: isFolder ? join(path, nameBundle({ ...key, fingerprint, now })) : path,
-  }));
+  const targets = all.map((fingerprint) => {
+    const shown = isFolder ? join(to, nameBundle({ ...key, fingerprint, now })) : to;
+    return { fingerprint, shown, path: toPath(shown) };
+  });
   const taken = targets.find((each) => lstatSync(each.path, { throwIfNoEntry: false }) !== undefined);
   if (taken !== undefined)
     throw new CommandRefused(
-      `Cannot make bundle: ${taken.path} exists already; move it, or choose another name`,
+      `Cannot make bundle: ${taken.shown} exists already; move it, or choose another name`,
     );
   return targets;
 }
@@ -294,8 +294,11 @@ function printMade(
     const files = plan.sources.map(({ file }) => file);
     print.document({ bundles, refused, files, elsewhere: plan.elsewhere });
   } else {
-    // All end at the same time, and only the first can start the term.
-    for (const { sealed } of made.slice(0, 1)) noteExported(print, renderExport(sealed.signed));
+    // All end at the same time, and only the first can start the term. What was said of all places before is not repeated of one.
+    for (const { sealed } of made.slice(0, 1)) {
+      const exported = renderExport(sealed.signed);
+      noteExported(print, made.length > 1 ? { ...exported, warning: null } : exported);
+    }
   }
 }
 

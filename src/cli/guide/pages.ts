@@ -45,7 +45,7 @@ export const PAGES = [
   { name: "repository-tokens", summary: "the token that the installer gets", text: repositoryTokens },
   { name: "keys", summary: "issue, find, suspend, rotate and revoke keys", text: keys },
   { name: "offline", summary: "licenses that clients check without a network", text: offline },
-  { name: "closed-networks", summary: "count the use of machines without a network", text: closedNetworks },
+  { name: "closed-networks", summary: "the round trip by files, without a network", text: closedNetworks },
   { name: "machines", summary: "on how many machines a license runs, and free a place", text: machines },
   { name: "sdk", summary: "write a client: what to repeat, machines, seats", text: sdk },
   { name: "accounts", summary: "customers, their use, and the audit log", text: accounts },

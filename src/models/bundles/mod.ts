@@ -5,6 +5,13 @@
  */
 
 export { nameBundle } from "./name_bundle.ts";
-export { type AddedFile, type BundlePlan, MODEL_NAME, MOST_MODELS_NAMED, planBundle } from "./plan_bundle.ts";
+export {
+  type AddedFile,
+  type BundlePlan,
+  MODEL_NAME,
+  MODEL_NAMES,
+  MOST_MODELS_NAMED,
+  planBundle,
+} from "./plan_bundle.ts";
 export { type ReadBundle, readBundle } from "./read_bundle.ts";
 export { BundleBroken, compareModels, type SealedBundle, sealBundle } from "./seal_bundle.ts";

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { openRegularFile, readChunks } from "../../base/read_regular_file.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
+import type { ParsingRule } from "../../base/rule.ts";
 import { FILE_REASONS, reasonOf } from "../../base/system_error.ts";
 import { isTarName, isTarPath, TAR_FILE_LIMIT_BYTES, TAR_PATH_BYTES } from "../../base/ustar.ts";
 import type { Database } from "../../database/mod.ts";
@@ -64,6 +65,16 @@ const MOST_SOURCES = MOST_BUNDLED_FILES - 1;
 /** The rule of a name in the list of models, and how many it may have. */
 export const MODEL_NAME = MODEL_RULES.name;
 export const MOST_MODELS_NAMED = MOST_SOURCES;
+/** The rule of such a list as one text. */
+export const MODEL_NAMES: ParsingRule<readonly string[]> = {
+  expects: `names of models separated by commas, at most ${MOST_MODELS_NAMED}, or none`,
+  parse(text) {
+    const names = text.trim() === "none" ? [] : text.split(",").map((name) => name.trim());
+    return names.length <= MOST_MODELS_NAMED && names.every((name) => MODEL_NAME.parse(name) !== undefined)
+      ? names
+      : undefined;
+  },
+};
 
 /**
  * Finds the models of a bundle and reads the files that are added. Refuses an unknown key, a model that its license may not

@@ -7,6 +7,7 @@ import { isRefusal } from "../../../base/refusal.ts";
 import type { Brand } from "../../../licensing/mod.ts";
 import {
   checkTag,
+  type DescribedAnswer,
   type DescribedOperation,
   type Json,
   renderOpenApi,
@@ -17,7 +18,7 @@ import {
 import type { AdminOptions } from "../options.ts";
 import { CONDITIONS, codesOf, ERROR, HEADERS, HEALTH, IDEMPOTENCY_KEY, TAGS } from "./document_facts.ts";
 import type { Fields } from "./parse_sent.ts";
-import { bodyFor, type Route, route } from "./route.ts";
+import { bodyFor, type Operation, type Route, route } from "./route.ts";
 
 /** The API's description of itself. */
 export const getOpenApi = route("GET /openapi.json", "any", {
@@ -98,7 +99,7 @@ function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOpera
     schema: nameOf(body, `${toPascalCase(id)}Request`),
     required: Object.values(body.entries).some((entry) => !isOptional(entry)),
   };
-  for (const titled of titledSchemasIn(success.schema)) nameOf(titled, "");
+  for (const titled of success.schema ? titledSchemasIn(success.schema) : []) nameOf(titled, "");
   const needs = scope === "any" ? "Every token may call it." : `The token needs the scope \`${scope}\`.`;
   return {
     ...operation,
@@ -118,9 +119,13 @@ function toOperation(route: Route, brand: Brand, nameOf: NameOf): DescribedOpera
     ],
     request,
     isCounted: true,
-    success: { ...success, schema: nameOf(success.schema, `${toPascalCase(id)}Answer`) },
+    success: toSuccess(operation, nameOf),
     codes: codesOf(route),
   };
+}
+
+function toSuccess({ id, success: { schema, ...success } }: Operation, nameOf: NameOf): DescribedAnswer {
+  return schema === undefined ? success : { ...success, schema: nameOf(schema, `${toPascalCase(id)}Answer`) };
 }
 
 /** Describes the HEAD request of an operation that reads. */

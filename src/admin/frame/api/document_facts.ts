@@ -71,6 +71,7 @@ export const HEADERS = {
     1,
   ),
   "Retry-After": header("Whole seconds to wait", { type: "integer", minimum: 1 }),
+  "Content-Disposition": header("The name to save the file under"),
   "WWW-Authenticate": header("How to authenticate", { const: "Bearer" }),
 };
 

@@ -31,7 +31,8 @@ export interface Call {
 interface Success extends Omit<DescribedAnswer, "schema"> {
   /** 200 by default. */
   readonly status?: 200 | 201;
-  readonly schema: v.GenericSchema;
+  /** Absent if the answer is a file, which `content` describes. */
+  readonly schema?: v.GenericSchema;
 }
 
 /** Returns the schema of an object that has a name of its own in the OpenAPI document. */
@@ -43,8 +44,11 @@ export function titled<Entries extends v.ObjectEntries>(title: string, entries: 
 type Result = object | Response | Refusal;
 
 /** What a route takes, answers and does. */
-interface Operation<Path extends object = object, Query extends Fields = Fields, Body extends Fields = Fields>
-  extends Pick<DescribedOperation, "id" | "others">,
+export interface Operation<
+  Path extends object = object,
+  Query extends Fields = Fields,
+  Body extends Fields = Fields,
+> extends Pick<DescribedOperation, "id" | "others">,
     Pick<DescribedOperation["about"], "summary" | "description"> {
   /** Reads what the path names. `run` gets it with the call. */
   readonly path?: PathReader<Path>;
