@@ -228,12 +228,13 @@ describe("An erased account", () => {
       "move",
       "rotate",
       "license",
+      "bundle",
       "revoke",
       "search",
       "logout",
     ];
     expect(forms(await page(other)).toSorted()).toEqual(offered.toSorted());
-    const left = ["suspend", "external-id", "license", "revoke", "search", "logout"];
+    const left = ["suspend", "external-id", "license", "bundle", "revoke", "search", "logout"];
     expect(forms(await page(erased)).toSorted()).toEqual(left.toSorted());
     for (const [key, isLinked] of [
       [other, true],

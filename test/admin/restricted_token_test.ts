@@ -121,7 +121,7 @@ describe("the changes of a restricted token", () => {
   );
 
   test("are those of keys, of licenses and of their expiry", () => {
-    const ofKeys = ["license", "replace", "resume", "revoke", "rotate", "suspend"].map(
+    const ofKeys = ["bundle", "license", "replace", "resume", "revoke", "rotate", "suspend"].map(
       (change) => `/keys/:id/${change}`,
     );
     expect(changes.map(({ path }) => path).sort()).toEqual([

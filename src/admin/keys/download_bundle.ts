@@ -23,9 +23,9 @@ export function createBundlesInFlight(): InFlight {
   return new InFlight({ perSender: AT_ONCE_EACH, inAll: AT_ONCE });
 }
 
-/** A part is about so large, so that few parts ask for the right of the reader. */
+/** So large that few parts ask for the right of the reader. Each leaves twice as much garbage. */
 const PART_BYTES = 1024 * 1024;
-const PARTS_BETWEEN_COLLECTIONS = 8;
+const PARTS_BETWEEN_COLLECTIONS = 4;
 
 interface BundleRequest extends Omit<ExportRequest, "nonce" | "licenseUuid"> {
   /** The names of the models; by default all that the license may load and that are hosted here. */
@@ -57,16 +57,22 @@ export async function downloadBundle(
   return await streamDownload(download, downloader);
 }
 
-/** Copies chunks, which are valid until the next one, into larger parts. */
+/** Copies chunks, which are valid until the next one, into parts of one size. */
 async function* inParts(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, undefined> {
-  let [part, size]: [Uint8Array[], number] = [[], 0];
+  let part = new Uint8Array(PART_BYTES);
+  let size = 0;
   for await (const chunk of chunks) {
-    part.push(chunk.slice());
-    size += chunk.length;
-    if (size < PART_BYTES) continue;
-    yield Buffer.concat(part);
-    [part, size] = [[], 0];
+    for (let at = 0; at < chunk.length; ) {
+      const piece = chunk.subarray(at, at + PART_BYTES - size);
+      part.set(piece, size);
+      size += piece.length;
+      at += piece.length;
+      if (size < PART_BYTES) continue;
+      yield part;
+      part = new Uint8Array(PART_BYTES);
+      size = 0;
+    }
   }
-  if (size > 0) yield Buffer.concat(part);
+  if (size > 0) yield part.subarray(0, size);
   return undefined;
 }
