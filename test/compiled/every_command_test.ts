@@ -102,8 +102,8 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     writeFileSync(join(users.folder, "customer.license"), exported.file);
     await run("licenses verify customer.license");
     await run("licenses outstanding");
-    await run(`bundle make --key ${id} --days 30 --to customer.tar`);
-    await run("bundle verify customer.tar");
+    await run(`bundle make --key ${id} --days 30 --to home/customer.tar`);
+    await run("bundle verify home/customer.tar");
     await run(`keys machines ${id} --max-machines 5`);
     await run(`keys offline ${id} 14`);
     await run(`keys external-id ${id} order-7`);

@@ -7,46 +7,44 @@ import { createBundleKit, isAccepted } from "./bundle_kit.ts";
 // Takes over a minute.
 
 const POSITIONS = 1_000_000;
-const MOST_MINUTES = 15;
+/** Of the CPU: other programs may have most of the machine. */
+const MOST_MINUTES = 8;
 /** Of the resident memory, after the first tenth. */
 const MOST_GROWTH_BYTES = 100_000_000;
 
 const kit = useForAll(createBundleKit);
 
-test(
-  "none of a million altered bundles is accepted, and memory stays as it is",
-  async () => {
-    await kit.host({ name: "wave", version: "2.0.0", fileName: "wave.onnx" }, "w".repeat(700));
-    const files = [{ name: "a.txt", path: kit.write("a.txt", "added") }];
-    const { bytes } = await kit.make(await kit.issueUuid(), { files }, { fingerprint: "workstation-7" });
-    const trusted = await kit.listTrusted();
-    expect(await isAccepted(bytes, trusted)).toBe(true);
-    const seed = Math.floor(Math.random() * 2 ** 32);
-    const random = createRandom(seed);
-    const altered = Buffer.from(bytes);
-    const beganMs = performance.now();
-    let residentBytes = Number.POSITIVE_INFINITY;
-    for (let n = 0; n < POSITIONS; n++) {
-      if (n === POSITIONS / 10) residentBytes = process.memoryUsage().rss;
-      // Each position is altered in its turn, and each time by other bits.
-      const at = n % bytes.length;
-      const kept = bytes[at] ?? 0;
-      altered[at] = kept ^ random.between(1, 255);
-      if (await isAccepted(altered, trusted))
-        throw new Error(`Seed ${seed}: accepted with another byte at ${at}`);
-      altered[at] = kept;
-    }
-    const grownBytes = process.memoryUsage().rss - residentBytes;
-    const minutes = (performance.now() - beganMs) / 60_000;
-    console.log(
-      `${POSITIONS} altered bundles in ${minutes.toFixed(1)} min; memory grew by ${Math.round(grownBytes / 1e6)} MB`,
-    );
-    expect(grownBytes).toBeLessThan(MOST_GROWTH_BYTES);
-    expect(minutes).toBeLessThan(MOST_MINUTES);
-    expect(await isAccepted(altered, trusted)).toBe(true);
-  },
-  MOST_MINUTES * 60_000,
-);
+test("none of a million altered bundles is accepted, and memory stays as it is", async () => {
+  await kit.host({ name: "wave", version: "2.0.0", fileName: "wave.onnx" }, "w".repeat(700));
+  const files = [{ name: "a.txt", path: kit.write("a.txt", "added") }];
+  const { bytes } = await kit.make(await kit.issueUuid(), { files }, { fingerprint: "workstation-7" });
+  const trusted = await kit.listTrusted();
+  expect(await isAccepted(bytes, trusted)).toBe(true);
+  const seed = Math.floor(Math.random() * 2 ** 32);
+  const random = createRandom(seed);
+  const altered = Buffer.from(bytes);
+  const before = process.cpuUsage();
+  let residentBytes = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < POSITIONS; n++) {
+    if (n === POSITIONS / 10) residentBytes = process.memoryUsage().rss;
+    // Each position is altered in its turn, and each time by other bits.
+    const at = n % bytes.length;
+    const kept = bytes[at] ?? 0;
+    altered[at] = kept ^ random.between(1, 255);
+    if (await isAccepted(altered, trusted))
+      throw new Error(`Seed ${seed}: accepted with another byte at ${at}`);
+    altered[at] = kept;
+  }
+  const grownBytes = process.memoryUsage().rss - residentBytes;
+  const { user, system } = process.cpuUsage(before);
+  const minutes = (user + system) / 60_000_000;
+  console.log(
+    `${POSITIONS} altered bundles in ${minutes.toFixed(1)} min of the CPU; memory grew by ${Math.round(grownBytes / 1e6)} MB`,
+  );
+  expect(grownBytes).toBeLessThan(MOST_GROWTH_BYTES);
+  expect(minutes).toBeLessThan(MOST_MINUTES);
+  expect(await isAccepted(altered, trusted)).toBe(true);
+});
 
 test("none of a hundred thousand bundles with parts cut out, doubled or exchanged is accepted", async () => {
   const { bytes } = await kit.make(await kit.issueUuid(), { models: ["wave"] });
@@ -75,4 +73,4 @@ test("none of a hundred thousand bundles with parts cut out, doubled or exchange
     if (altered.equals(bytes)) continue;
     if (await isAccepted(altered, trusted)) throw new Error(`Seed ${seed}: accepted case ${n}`);
   }
-}, 600_000);
+});
