@@ -74,6 +74,8 @@ function fieldsOf(body: object): string {
 
 const FORMS = ["a declared length", "chunks"] as const;
 
+const isJson = (headers: Headers) => headers.get("content-type")?.startsWith("application/json") === true;
+
 async function send(
   { url, right: _, ...init }: Prepared,
   text: string,
@@ -82,7 +84,9 @@ async function send(
   const bytes = Buffer.from(text, "latin1");
   const body = form === "chunks" ? toChunks(bytes) : bytes;
   const answer = await fetch(url, { ...init, headers: { ...init.headers, ...headers }, body });
-  const json = JSON.parse((await answer.text()) || "{}");
+  const answered = await answer.text();
+  // A success may be a file.
+  const json = answer.ok && !isJson(answer.headers) ? {} : JSON.parse(answered || "{}");
   const code = answer.ok ? "accepted" : `${answer.status} ${json.code}`;
   return { code, field: json.details?.[0].field, headers: answer.headers };
 }

@@ -169,7 +169,10 @@ for (const route of ROUTES) {
         path,
         sendTo: async (target: string) => {
           const answer = await send(admin.url, { ...request, target: `/admin/v1${target}` });
-          return { code: codeOf(answer), field: JSON.parse(answer.text || "{}").details?.[0].field };
+          const code = codeOf(answer);
+          // A success may be a file.
+          const json = code === "accepted" ? {} : JSON.parse(answer.text || "{}");
+          return { code, field: json.details?.[0].field };
         },
       };
     }

@@ -77,6 +77,13 @@ export function toChunks(body: string): string {
   return `${chunks}0\r\n\r\n`;
 }
 
+/** Returns the length of a body, with the sizes of its chunks; infinite if the last chunk has not come. */
+function lengthOf(headers: Headers, received: string): number {
+  if (headers.get("transfer-encoding") !== "chunked") return Number(headers.get("content-length") ?? 0);
+  const last = received.indexOf("\r\n0\r\n\r\n");
+  return last === -1 ? Number.POSITIVE_INFINITY : last + 7;
+}
+
 /** Returns the complete answers in the received bytes, without the interim ones (1xx). */
 function parseAnswers(received: string, bodiless: boolean): RawAnswer[] {
   const answers: RawAnswer[] = [];
@@ -87,8 +94,8 @@ function parseAnswers(received: string, bodiless: boolean): RawAnswer[] {
     const [statusLine = "", ...lines] = received.slice(at, headEnd).split("\r\n");
     const status = Number(statusLine.split(" ")[1]);
     const headers = new Headers(lines.map((line) => line.split(/: ?(.*)/s, 2) as [string, string]));
-    const length = bodiless ? 0 : Number(headers.get("content-length") ?? 0);
     const begin = headEnd + 4;
+    const length = bodiless ? 0 : lengthOf(headers, received.slice(begin));
     if (received.length < begin + length) return answers;
     at = begin + length;
     if (status >= 200) answers.push({ status, headers, text: received.slice(begin, at) });
