@@ -34,7 +34,7 @@ const CLIENTS = {
 } as const;
 
 const GENUINE = "refused: the license is not genuine\n";
-const BEHIND = "refused: the clock is behind: correct it, or go online\n";
+const BEHIND = "refused: the clock is behind: correct it, or open a newer bundle or license\n";
 const NO_LICENSE = "refused: the file holds no license\n";
 const NOT_PINNED = "refused: none of the pinned keys has signed the license: update this program\n";
 const OTHER_MACHINE = "refused: the license is for another machine\n";

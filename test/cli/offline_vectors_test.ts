@@ -16,7 +16,7 @@ const WHY = {
   other_product: "the license is for another product",
   other_key: "the license is for another key",
   other_machine: "the license is for another machine",
-  clock_behind: "the clock is behind: correct it, or go online",
+  clock_behind: "the clock is behind: correct it, or open a newer bundle or license",
   expired: "the license has expired: go online",
 } as const;
 

@@ -272,6 +272,7 @@ describe("a module of the page `sdk` as a program", () => {
       expect(read("license")).toBe(`${license}\n`);
       expect(JSON.parse(read("license.terms"))).toEqual({
         ...{ owner: expect.stringMatching(/^[0-9a-f]{64}$/), key_id: KEY_ID, days: 7, borrowed: true },
+        ...{ iat: expect.any(Number), jti: null },
       });
       for (const kind of ["license", "license.terms"])
         expect(statSync(`${stateFile}.${kind}`).mode & 0o777).toBe(0o600);

@@ -11,10 +11,12 @@ LICENSE_KEYS (the file with the pinned keys) and LICENSE_AUDIENCE (the brand of 
 """
 from __future__ import annotations
 
-import base64, calendar, contextlib, dataclasses, email.utils, hashlib, http.client, json, os, random, re
-import secrets, socket, ssl, sys, threading, time, urllib.error, urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import base64, calendar, contextlib, dataclasses, email.utils, functools, hashlib, hmac, http.client, itertools, json
+import os, random, re, secrets, socket, ssl, sys, threading, time, urllib.error, urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
+
+CLIENT = "python 0.5.0"  # what reports of use say of this program
 
 OFFLINE_SECONDS = 7 * 86_400  # the longest time for which a place may be used without an answer
 CHECK_SECONDS = 3_600  # the longest time between two heartbeats, and for which a validation is fresh
@@ -41,6 +43,20 @@ SEND_SECONDS = 10  # the wait of the loop after it has sent everything: the serv
 LOOK_SECONDS = 3  # how often the loop looks for events that wait
 BROKEN_SECONDS = 60  # the wait of the loop after four failures in a row
 CHUNK_BYTES = 65_536
+
+MAX_JOURNAL_USES = 1_000_000
+MAX_JOURNAL_BYTES = 256 * 1_048_576
+MAX_REPORT_BYTES = 32 * 1_048_576
+MAX_REPORT_EVENTS = 100_000
+MAX_REPORT_ROWS = 20_000
+MAX_REPORT_JSON_BYTES = 25_000_000  # a report is base64, which is a third longer
+MAX_METADATA_BYTES = 16_384
+MAX_METADATA_LEVELS = 32
+
+MAX_MANIFEST_BYTES = 1_048_577  # with its newline
+MAX_BUNDLE_FILES = 1_000
+MAX_BUNDLE_FILE_BYTES = 8**11 - 1  # 11 octal digits in a tar file; also the latest time there
+TAR_BLOCK_BYTES = 512
 LAST_SECOND = 253_402_300_799  # 9999-12-31: the last time that can be printed
 
 Fields = dict[str, Any]
@@ -212,6 +228,10 @@ def parse(text: object) -> int:
 def render(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
+def render_exactly(seconds: float) -> str:
+    """With milliseconds."""
+    return f"{render(int(seconds))[:-1]}.{int(seconds * 1_000) % 1_000:03}Z"
+
 def retry_after(answer: Answer | None) -> int:
     """Whole seconds from 1 to an hour; 0 if the answer has none."""
     text = answer.headers.get("retry-after", "") if answer is not None else ""
@@ -268,29 +288,33 @@ def verify(license: str, pinned: Sequence[Mapping[str, Any]]) -> Fields:
     """Returns the claims of a license that one of the pinned keys has signed."""
     if license.count(".") != 2:
         raise Refused("the file holds no license")
+    claims = verify_signed(license, pinned, "license")
+    # Without its times a license would have no end.
+    times = [claims.get("iat"), claims.get("nbf"), claims.get("exp")]
+    if not is_list_of(int, times) or not is_list_of(str, claims.get("features")):
+        raise Refused("the license is not genuine")
+    return claims
+
+def verify_signed(text: str, pinned: Sequence[Mapping[str, Any]], kind: str) -> Fields:
+    """Returns the claims of a signed text: a license, or the manifest of a bundle. Neither passes as the other."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        raise Refused("the check of a license needs the package cryptography: install it") from None
+        raise Refused(f"the check of a {kind} needs the package cryptography: install it") from None
     try:
-        head, payload, signature = license.split(".")
+        head, payload, signature = text.split(".")
         header = json.loads(decode(head))
-        if header["alg"] not in ("EdDSA", "Ed25519") or header["typ"] != "license+jwt":
-            raise ValueError("not a license")
+        if header["alg"] not in ("EdDSA", "Ed25519") or header["typ"] != f"{kind}+jwt":
+            raise ValueError(f"not a {kind}")
         key = next((key for key in pinned if key["kid"] == header["kid"]), None)
         if key is None:
-            raise Refused("none of the pinned keys has signed the license: update this program")
+            raise Refused(f"none of the pinned keys has signed the {kind}: update this program")
         public_key = Ed25519PublicKey.from_public_bytes(decode(key["x"]))
         public_key.verify(decode(signature), f"{head}.{payload}".encode())
-        claims = read_claims(license)
-        # Without its times a license would have no end.
-        times = [claims["iat"], claims["nbf"], claims["exp"]]
-        if not is_list_of(int, times) or not is_list_of(str, claims["features"]):
-            raise ValueError("not the claims of a license")
-        return claims
+        return read_claims(text)
     except (InvalidSignature, LookupError, RecursionError, TypeError, ValueError):
-        raise Refused("the license is not genuine") from None
+        raise Refused(f"the {kind} is not genuine") from None
 
 def read_claims(license: str) -> Fields:
     """Returns the claims without a look at the signature."""
@@ -309,16 +333,27 @@ def check_terms(
     claims: Fields, *, audience: str, key_id: str, fingerprint: str | None, now: int, seen: int
 ) -> None:
     """Raises Refused if a license with these claims must not be used."""
+    check_names(claims, audience=audience, key_id=key_id, fingerprint=fingerprint)
+    if max(claims["iat"], claims["nbf"], seen) > now + CLOCK_TOLERANCE:
+        raise Refused("the clock is behind: correct it, or open a newer bundle or license")
+    if claims["exp"] <= now:
+        raise Refused("the license has expired: go online")
+
+def check_names(claims: Fields, *, audience: str, key_id: str, fingerprint: str | None) -> None:
+    """Raises Refused if a license or a manifest with these claims is for others."""
     if claims.get("aud") != audience:
         raise Refused("the license is for another product")
     if claims.get("key_id") != key_id:
         raise Refused("the license is for another key")
     if claims.get("fingerprint") != fingerprint:
         raise Refused("the license is for another machine")
-    if max(claims["iat"], claims["nbf"], seen) > now + CLOCK_TOLERANCE:
-        raise Refused("the clock is behind: correct it, or go online")
-    if claims["exp"] <= now:
-        raise Refused("the license has expired: go online")
+
+def clock_after(seen: int, highest: int, issued_at: int) -> int:
+    """
+    Returns the latest time for the check of a genuine license, where `highest` is the latest `iat` of those before. A
+    license that was issued later than they corrects a clock that was wrong; one that was seen already never does.
+    """
+    return issued_at if issued_at > highest else seen
 
 def features_at(claims: Mapping[str, Any], now: int) -> list[str]:
     """Returns the names of the features that a checked license has now. Call it at every use."""
@@ -329,6 +364,11 @@ def features_at(claims: Mapping[str, Any], now: int) -> list[str]:
 def entitlements_of(claims: Mapping[str, Any]) -> Fields:
     """Returns the values of a license by their names."""
     return dict(claims.get("entitlements") or {})
+
+def highest_of(terms: Fields) -> int:
+    """The latest `iat` of all licenses that were accepted; 0 before the first one."""
+    issued_at = terms.get("iat")
+    return issued_at if type(issued_at) is int else 0
 
 def latest_time(path: str, now: int) -> int:
     """Returns the latest time that was seen before, and keeps the present one if it is later."""
@@ -342,6 +382,126 @@ def latest_time(path: str, now: int) -> int:
     if now > int(text):
         write_file(path, [str(now).encode()])
     return int(text)
+
+# Bundles
+
+class Bundle(NamedTuple):
+    """What was opened."""
+
+    claims: Fields  # of the license
+    models: list[str]  # the paths of the files
+    files: list[str]
+
+def read_bundle(
+    file: Any, pinned: Sequence[Mapping[str, Any]], check_manifest: Callable[[Fields], object],
+    take: Callable[[Fields, Iterable[bytes]], object],
+) -> str:
+    """
+    Reads a bundle to its end, and accepts exactly the bytes that the service writes for its manifest. `check_manifest`
+    may refuse the manifest. `take` gets each model and each added file with its bytes. Returns the license.
+    """
+    header = read_exactly(file, TAR_BLOCK_BYTES)
+    size, at = read_octal(header[124:135]), read_octal(header[136:147])
+    if header != tar_header("manifest.jws", size, at) or size > MAX_MANIFEST_BYTES:
+        refuse_bundle("it does not begin with a manifest")
+    manifest = verify_signed(to_signed(read_content(file, size)), pinned, "bundle")
+    if not is_manifest(manifest) or manifest["iat"] != at:
+        refuse_bundle("its manifest is none that this program knows")
+    check_manifest(manifest)
+    license = ""
+    for entry in manifest["files"]:
+        if read_exactly(file, TAR_BLOCK_BYTES) != tar_header(entry["path"], entry["size"], at):
+            refuse_bundle(f"{entry['path']} is not where its manifest has it")
+        content = hashed(read_content(file, entry["size"]), entry)
+        if entry["kind"] == "license":
+            license = to_signed(content)
+            if not is_license_of(manifest, verify(license, pinned)):
+                refuse_bundle("its license is not that of its manifest")
+        else:
+            take(entry, content)
+    if read_exactly(file, 2 * TAR_BLOCK_BYTES) != bytes(2 * TAR_BLOCK_BYTES) or file.read(1) != b"":
+        refuse_bundle("something follows its last file")
+    return license
+
+def refuse_bundle(why: str) -> NoReturn:
+    raise Refused(f"the bundle is not genuine: {why}")
+
+def tar_header(path: str, size: int, at: int) -> bytes:
+    """The only header that a file of a bundle may have."""
+    header = bytearray(TAR_BLOCK_BYTES)
+    header[: len(path)] = path.encode()
+    header[100:148] = f"{0o644:07o}\0{0:07o}\0{0:07o}\0{size:011o}\0{at:011o}\0".encode()
+    header[156] = ord("0")
+    header[257:265] = b"ustar\x0000"
+    header[148:156] = b" " * 8  # the sum of all bytes, which counts its own field as spaces
+    header[148:156] = f"{sum(header):06o}\0 ".encode()
+    return bytes(header)
+
+def read_octal(digits: bytes) -> int:
+    return int(digits, 8) if re.fullmatch(b"[0-7]+", digits) else 0
+
+def read_exactly(file: Any, size: int) -> bytes:
+    data = bytes(file.read(size))
+    if len(data) != size:
+        refuse_bundle("it ends too early")
+    return data
+
+def read_content(file: Any, size: int) -> Iterable[bytes]:
+    """The bytes of a file in a bundle. Reads the zeros after them, too."""
+    left = size
+    while left > 0:
+        yield read_exactly(file, min(CHUNK_BYTES, left))
+        left -= CHUNK_BYTES
+    padding = -size % TAR_BLOCK_BYTES
+    if read_exactly(file, padding) != bytes(padding):
+        refuse_bundle("something follows one of its files")
+
+def hashed(parts: Iterable[bytes], entry: Fields) -> Iterable[bytes]:
+    """The same bytes. Raises Refused at their end if they are not those that the manifest names."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+        yield part
+    if digest.hexdigest() != entry["sha256"]:
+        refuse_bundle(f"{entry['path']} is not what its manifest says")
+
+def to_signed(parts: Iterable[bytes]) -> str:
+    """A signed text, which ends with a newline."""
+    data = b"".join(parts)
+    if not data.endswith(b"\n") or not data.isascii():
+        refuse_bundle("a text in it has another form")
+    return data[:-1].decode()
+
+def is_manifest(claims: Fields) -> bool:
+    texts = ("iss", "aud", "jti", "license_id", "key_id", *(["fingerprint"] if "fingerprint" in claims else []))
+    files = claims.get("files")
+    if claims.keys() != {*texts, "iat", "files"} or not is_list_of(str, [claims[name] for name in texts]):
+        return False
+    if not is_size(claims["iat"]) or not is_list_of(dict, files) or len(claims["files"]) > MAX_BUNDLE_FILES:
+        return False
+    paths = [file.get("path") for file in files or [] if is_bundled(file)]
+    # Each path is there once, and in the order of the tar file.
+    return len(paths) == len(claims["files"]) and "license.jws" in paths and paths == sorted({*paths})
+
+def is_bundled(file: Fields) -> bool:
+    path, kind = file.get("path"), file.get("kind")
+    more = ("name", "version") if kind == "model" else ()
+    if file.keys() != {"path", "size", "sha256", "kind", *more} or not is_list_of(str, [path, kind, file["sha256"]]):
+        return False
+    if not is_size(file["size"]) or not is_list_of(str, [file[name] for name in more]) or len(str(path)) > 100:
+        return False
+    if kind == "license":
+        return path == "license.jws" and 0 < file["size"] <= MAX_LICENSE_BYTES
+    forms = {"model": "models/", "file": "files/"}
+    form = f"{forms[str(kind)]}[A-Za-z0-9_][A-Za-z0-9_.+-]*" if kind in forms else "(?!)"
+    return re.fullmatch(form, str(path)) is not None and re.fullmatch("[0-9a-f]{64}", file["sha256"]) is not None
+
+def is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_BUNDLE_FILE_BYTES
+
+def is_license_of(manifest: Fields, claims: Fields) -> bool:
+    same = ("iss", "aud", "iat", "jti", "key_id", "fingerprint")
+    return all(manifest.get(name) == claims.get(name) for name in same) and manifest["license_id"] == claims.get("sub")
 
 # Usage events
 
@@ -386,13 +546,17 @@ class Batch(NamedTuple):
 class EventQueue:
     """The events that wait, oldest first: a file with a line of JSON for each. Another process may append to it."""
 
+    max_events, max_bytes = MAX_QUEUE_EVENTS, MAX_QUEUE_BYTES
+    full = "{} events wait in {}: send them, or delete the file"
+
     def __init__(self, path: str) -> None:
         self.path = path
         self.lock = threading.Lock()
+        self.to_line = to_event_line
         self.counted = (0, 0, True)  # a size of the file, its lines at that size, and whether the last one has an end
 
     def add(self, event: Fields) -> None:
-        line = to_event_line(event)
+        line = self.to_line(event)
         if len(line) > MAX_EVENT_BYTES:
             raise ValueError("the event is larger than 64 KiB: shorten its texts")
         with self.lock:
@@ -401,18 +565,22 @@ class EventQueue:
                 pass
 
     def append(self, line: bytes) -> bool:
-        """Returns whether the file to which the line was added still has its name."""
+        """Returns whether the line is kept, which another process may have prevented."""
         with open(self.path, "ab+", buffering=0, opener=open_private) as file:
             size, lines, is_ended = self.count(file)
             line = line if is_ended else b"\n" + line  # a crash has cut the last line
-            if lines >= MAX_QUEUE_EVENTS or size + len(line) > MAX_QUEUE_BYTES:
-                raise QueueFull(f"{lines} events wait in {self.path}: send them, or delete the file")
+            if lines >= self.max_events or size + len(line) > self.max_bytes:
+                raise QueueFull(self.full.format(lines, self.path))
             if file.write(line) != len(line):
                 raise OSError(f"cannot write {self.path}: the disk is full")
             self.counted = (size + len(line), lines + 1, True)
-            with contextlib.suppress(FileNotFoundError):
-                return os.path.samestat(os.fstat(file.fileno()), os.stat(self.path))
-            return False
+            return self.is_kept(file, line)
+
+    def is_kept(self, file: Any, line: bytes) -> bool:
+        """Whether the file to which the line was added still has its name."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(file.fileno()), os.stat(self.path))
+        return False
 
     def count(self, file: Any) -> tuple[int, int, bool]:
         """Counts the lines again only if another process wrote to the file."""
@@ -461,23 +629,271 @@ class EventQueue:
         """
         first = b"".join(to_event_line(event) for event in kept)
         with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb") as old:
-            if old.read(len(text)) != text:
-                return
-            rest = old.read()
-            if os.name == "nt":  # which replaces no open file
-                old.close()
-            write_file(self.path, [first, rest])
-            late = b"" if old.closed else old.read()  # lines of another process, for which the new file came too early
-            if late:
-                with open(self.path, "ab", buffering=0) as file:
-                    file.write(late)
-            self.counted = (-1, 0, True)
+            if old.read(len(text)) == text:
+                self.put(first, old)
+
+    def put(self, first: bytes, old: Any) -> None:
+        """Replaces the file by these bytes and what follows in the old one."""
+        self.put_rest(first, old)
+        late = b"" if old.closed else old.read()  # lines of another process, for which the new file came too early
+        if late:
+            with open(self.path, "ab", buffering=0) as file:
+                file.write(late)
+
+    def put_rest(self, first: bytes, old: Any) -> None:
+        new = write_new(self.path, itertools.chain([first], read_parts(old)))
+        if os.name == "nt":  # which replaces no open file
+            old.close()
+        replace_file(new, self.path)
+        self.counted = (-1, 0, True)
+
+def to_event(occurred_at: str, event_type: str, *, metadata: Mapping[str, Any] | None, **more: Any) -> Fields:
+    """A new event, with a key of its own and without the fields that have no value."""
+    fields: Fields = {
+        **{"idempotency_key": secrets.token_hex(16), "occurred_at": occurred_at, "event_type": event_type, **more},
+        "metadata": dict(metadata) if metadata is not None else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 def to_event_line(event: Fields) -> bytes:
     return json.dumps(event, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON: the service would refuse the whole batch")
+
+# Reports of use
+
+class Head(NamedTuple):
+    """What the file beside the journal holds: whose journal it is, and its last report."""
+
+    journal: str
+    license_id: str
+    machine: str
+    number: int = 0
+    digest: str | None = None
+    cut: Fields | None = None  # bytes and sha256 of the begin of the journal that the last report holds
+
+class Report(NamedTuple):
+    text: str  # without its newline
+    uses: int
+    dropped: int  # lines that the service would refuse
+    cut: Fields  # as in the head
+
+class Journal(EventQueue):
+    """The use that no report holds yet."""
+
+    max_events, max_bytes = MAX_JOURNAL_USES, MAX_JOURNAL_BYTES
+    full = "{} uses wait in {}: report them"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.to_line = lambda use: to_json(use) + b"\n"
+
+    def read(self) -> Iterable[bytes]:
+        with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
+            while line := file.readline(MAX_EVENT_BYTES + 1):
+                yield line
+
+    def drop(self, cut: Fields) -> None:
+        """Removes the begin of the file if it is there still: each line has a random key, so it cannot come again."""
+        with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb") as old:
+            if hash_begin(old, cut["bytes"]) == cut["sha256"]:
+                self.put_rest(b"", old)  # who adds a line meanwhile adds it again
+
+    def is_kept(self, file: Any, line: bytes) -> bool:
+        """A use counts once: it may be in the report for which the file was replaced, or in the new file already."""
+        if super().is_kept(file, line):
+            return True
+        head = to_head(read_fields(f"{self.path}.head"))
+        if head is not None and head.cut is not None and file.seek(0, os.SEEK_END) <= head.cut["bytes"]:
+            file.seek(0)
+            return hash_begin(file, head.cut["bytes"]) == str(head.cut["sha256"])
+        return any(each.strip() == line.strip() for each in self.read())
+
+def hash_begin(file: Any, size: int) -> str:
+    """SHA-256 of so many bytes, which are read; "" if the file is shorter."""
+    digest = hashlib.sha256()
+    while size > 0 and (part := file.read(min(CHUNK_BYTES, size))):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest() if size == 0 else ""
+
+@contextlib.contextmanager
+def lock_file(path: str, refusal: str) -> Iterator[None]:
+    """Keeps other processes out. Takes over what a process that has ended, or that began an hour ago, left."""
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        if is_locked(path):
+            raise Refused(refusal) from None
+        remove(path)
+        lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(lock, b"%d" % os.getpid())
+        yield
+    finally:
+        os.close(lock)
+        remove(path)
+
+def is_locked(path: str) -> bool:
+    with contextlib.suppress(OSError, OverflowError, ValueError), open(path, encoding="ascii") as file:
+        pid = int(file.read(20) or 0)
+        if time.time() - os.fstat(file.fileno()).st_mtime > 3_600 or pid == os.getpid():
+            return False
+        if os.name == "nt" or pid == 0:  # Windows cannot ask for a process so; another one may just be writing its id
+            return True
+        with contextlib.suppress(PermissionError):
+            os.kill(pid, 0)
+        return True
+    return False
+
+def write_report(
+    lines: Iterable[bytes], head: Head, key: bytes,
+    *, made_at: int, clients: Sequence[str], with_events: bool, most: int | None = None,
+) -> Report:
+    """
+    Makes the next report of a journal from its oldest lines: as many as one report can hold, and at most so many uses.
+    The same lines give the same text.
+    """
+    made = render(made_at)
+    rows: dict[tuple[str, str, bool, str], list[int]] = {}
+    events: list[bytes] = []
+    keys: set[str] = set()
+    digest, size, json_bytes, uses, dropped = hashlib.sha256(), 0, 1_000 + 70 * len(clients), 0, 0
+    most = MAX_REPORT_EVENTS if with_events and most is None else most
+    for line in lines:
+        # The last line may have no end: after a crash, or while another process writes it.
+        if uses == most or not line.endswith(b"\n") and len(line) <= MAX_EVENT_BYTES:
+            break
+        event = to_use(line)
+        if event is None or event["idempotency_key"] in keys:
+            dropped += line.strip() != b""
+        else:
+            text = line.strip()
+            if event["occurred_at"][:19] > made[:19]:  # the clock was ahead
+                event["occurred_at"] = made.replace("Z", ".000Z")
+                text = to_json(event)
+            model = event.get("model_name")
+            row = (event["occurred_at"][:10], event["event_type"], model is not None, model or "")
+            more = len(text) + 1 if with_events else 0
+            if row not in rows:
+                more += len(to_json(to_row(row, [0, 0]))) + 20  # the counts become longer
+            if json_bytes + more > MAX_REPORT_JSON_BYTES or row not in rows and len(rows) == MAX_REPORT_ROWS:
+                break
+            counts = rows.setdefault(row, [0, 0])
+            counts[0] += 1
+            success = event.get("success")
+            counts[1] += event["event_type"] == "error" if success is None else not success
+            if with_events:
+                events.append(text)
+            if len(keys) == MAX_REPORT_EVENTS:  # a line that is there twice has its copy near
+                keys.clear()
+            keys.add(event["idempotency_key"])
+            json_bytes, uses = json_bytes + more, uses + 1
+        digest.update(line)
+        size += len(line)
+    payload = to_json({
+        **{"version": 1, "license_id": head.license_id, "machine": head.machine, "journal": head.journal},
+        **{"number": head.number + 1, "previous": head.digest, "made_at": made, "clients": [*clients]},
+        "days": [to_row(row, rows[row]) for row in sorted(rows)],
+    })
+    if with_events:
+        payload = b"%b,\"events\":[%b]}" % (payload[:-1], b",".join(events))
+    signed = f"{encode(REPORT_HEADER)}.{encode(payload)}"
+    signature = encode(hmac.new(key, signed.encode(), hashlib.sha256).digest())
+    return Report(f"{signed}.{signature}", uses, dropped, {"bytes": size, "sha256": digest.hexdigest()})
+
+def to_head(fields: Fields) -> Head | None:
+    """The head of a journal; None if the file is missing or damaged."""
+    if not fields.keys() >= {"journal", "license_id", "machine", "number", "digest", "cut"}:
+        return None
+    head = Head(*(fields[name] for name in Head._fields))
+    texts = (head.journal, head.license_id, head.machine, head.digest or "")
+    cut = {"bytes": 0, "sha256": ""} if head.cut is None else to_dict(head.cut)
+    is_whole = is_list_of(str, [*texts, cut.get("sha256")]) and type(cut.get("bytes")) is int
+    return head if is_whole and type(head.number) is int and head.number >= 0 else None
+
+REPORT_HEADER = b'{"alg":"HS256","typ":"usage-report+jwt"}'
+
+def to_row(row: tuple[str, str, bool, str], counts: Sequence[int]) -> Fields:
+    day, event_type, has_model, model = row
+    names = {"day": day, "event_type": event_type, "model_name": model if has_model else None}
+    return {**names, "count": counts[0], "failed": counts[1]}
+
+def to_json(fields: Fields) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+def encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+def to_use(line: bytes) -> Fields | None:
+    """The use of a line; None if the service would refuse the whole report for it."""
+    try:
+        event = to_dict(json.loads(line.decode(), parse_constant=refuse_constant))
+        check_use(event)
+    except (ValueError, RecursionError):
+        return None
+    return event
+
+def check_use(event: Fields) -> None:
+    """Raises ValueError if the service would refuse a report with the event."""
+    for name, value in event.items():
+        if name not in USE_RULES:
+            raise ValueError(f"{name} is not known")
+        is_right, rule = USE_RULES[name]
+        if value is None and name in REQUIRED or value is not None and not is_right(value):
+            raise ValueError(f"{name} must be {rule}")
+    for name in REQUIRED:
+        if name not in event:
+            raise ValueError(f"{name} is missing")
+
+def is_time_of_use(value: Any) -> bool:
+    form = "20[2-9][0-9]-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9][.][0-9]{3}Z"
+    return isinstance(value, str) and re.fullmatch(form, value) is not None and is_day(value[:10])
+
+@functools.lru_cache(maxsize=1_000)
+def is_day(day: str) -> bool:
+    return parse(f"{day}T00:00:00Z") > 0
+
+def is_plain(value: Any, levels: int = MAX_METADATA_LEVELS) -> bool:
+    """Whether the service can store a value: with so many levels, finite numbers and whole characters."""
+    if isinstance(value, str):
+        return re.search("[\0\ufffd\ud800-\udfff]", value) is None
+    if isinstance(value, (int, float)):
+        return abs(value) <= sys.float_info.max
+    if value is None:
+        return True
+    if levels == 0 or not isinstance(value, (dict, list, tuple)):
+        return False
+    parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+    return all(is_plain(part, levels - 1) for part in parts)
+
+def is_text(value: Any, most: int) -> bool:
+    return isinstance(value, str) and len(value) <= most and is_plain(value)
+
+EVENT_TYPES = ("inference", "model_load", "error")
+REQUIRED = ("idempotency_key", "occurred_at", "event_type")
+# The rules of the service for the fields of an event.
+USE_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "idempotency_key": (
+        lambda value: isinstance(value, str) and re.fullmatch("[ -~]{1,255}", value) is not None,
+        "1 to 255 printable characters",
+    ),
+    "occurred_at": (is_time_of_use, "a time in UTC from 2020 on, such as 2026-10-31T23:59:58.250Z"),
+    "event_type": (lambda value: value in EVENT_TYPES, f"one of {', '.join(EVENT_TYPES)}"),
+    "model_name": (lambda value: is_text(value, 200), "a text of at most 200 characters"),
+    "inference_type": (lambda value: value in ("batch", "streaming"), "batch or streaming"),
+    "duration_ms": (
+        lambda value: type(value) in (int, float) and value >= 0 and is_plain(value),
+        "a number that is not negative",
+    ),
+    "success": (lambda value: isinstance(value, bool), "true or false"),
+    "error_message": (lambda value: is_text(value, 2_000), "a text of at most 2000 characters"),
+    "metadata": (
+        lambda value: isinstance(value, dict) and is_plain(value) and len(to_json(value)) <= MAX_METADATA_BYTES,
+        "an object of at most 32 levels and 16 KiB, with whole characters and finite numbers",
+    ),
+}
 
 # Downloads
 
@@ -583,16 +999,31 @@ def open_private(path: str, flags: int) -> int:
 
 def write_file(path: str, parts: Iterable[bytes]) -> None:
     """Writes a new file first, so that a crash leaves the old file or the new one."""
+    replace_file(write_new(path, parts), path)
+
+def write_new(path: str, parts: Iterable[bytes]) -> str:
+    """Writes a new file beside a path, and returns its path."""
     new = f"{path}.{secrets.token_hex(8)}"  # a name of its own: other processes may write at the same time
     try:
         with open(new, "xb", opener=open_private) as file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
+    except BaseException:
+        remove(new)
+        raise
+    return new
+
+def replace_file(new: str, path: str) -> None:
+    try:
         os.replace(new, path)
     except BaseException:
         remove(new)
         raise
+
+def check_folder(folder: str) -> None:
+    if not os.path.isdir(folder):
+        raise Refused(f"there is no folder {folder}: create it")
 
 def remove(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
@@ -683,6 +1114,7 @@ class Client:
     """
     A client with a state file of its own, for one process. Its folder must exist; the files beside it begin with the
     same name. Threads may share a client.
+    For a machine that never has a network, `url` and `api_key` are "": no key has to be there.
     `keys` are the pinned keys, as a JWK set or the path of one; with `audience` they check signed licenses.
     `log` is called with one line of text. `on_refused` is called with each event that nobody will count: the event, a
     code and a sentence.
@@ -693,7 +1125,7 @@ class Client:
         log: Callable[[str], object] | None = None, keys: Mapping[str, Any] | str | None = None, audience: str = "",
         on_refused: Callable[[Fields, str, str], object] | None = None,
     ) -> None:
-        if not re.match("https?://[^/]", url):
+        if url != "" and not re.match("https?://[^/]", url):
             raise WrongAddress("the address of the service must begin with https:// or http://")
         self.url, self.api_key, self.state_file, self.name, self.audience = url, api_key, state_file, name, audience
         self.log: Callable[[str], object] = log or (lambda _: None)
@@ -703,7 +1135,9 @@ class Client:
         self.cause = ""  # why there was no answer
         self.lock = threading.RLock()
         self.sending = threading.Lock()
+        self.reporting = threading.Lock()
         self.events = EventQueue(f"{state_file}.events")
+        self.journal = Journal(f"{state_file}.journal")
         self.verified: tuple[str, Fields] = ("", {})  # the last license with a good signature, and its claims
         saved = self.read()
         # A random fingerprint is stored before it is used: otherwise every start would take a new place.
@@ -846,17 +1280,31 @@ class Client:
         """Checks a license that the service has just signed before it replaces the kept one."""
         license = str(body["license"])
         claims = self.verify(license)
-        with self.lock:
-            now = int(time.time())
-            # The first license that a key fetches says its id.
-            key_id = self.terms().get("key_id") or claims.get("key_id")
-            # The service has answered: an earlier time that was wrong does not count any more.
-            self.check_terms(claims, key_id, now, 0)
-            self.state = dataclasses.replace(self.state, seen=now)
-            self.try_write()
-            self.write_record("license.terms", {"key_id": key_id, "days": days, "borrowed": True})
-            write_file(f"{self.state_file}.license", [f"{license}\n".encode()])
+        self.accept(license, claims, days=days, borrowed=True)
         return claims
+
+    def accept(
+        self, license: str, claims: Fields, *, days: int | None, borrowed: bool, new: Mapping[str, str] | None = None
+    ) -> None:
+        """Replaces the kept license by a genuine one if that may be used, and before it the files that came with it."""
+        with self.lock:
+            terms = self.terms()
+            # The first license says the id of the key.
+            key_id = terms.get("key_id") or claims.get("key_id")
+            seen = clock_after(self.state.seen, highest_of(terms), claims["iat"])
+            self.check_terms(claims, key_id, int(time.time()), seen)
+            for path, waiting in (new or {}).items():
+                os.replace(waiting, path)
+            # After a crash before the next write, the license corrects the clock once more.
+            self.state = dataclasses.replace(self.state, seen=seen)
+            self.try_write()
+            self.write_terms(terms, claims, key_id, days, borrowed)
+            write_file(f"{self.state_file}.license", [f"{license}\n".encode()])
+
+    def write_terms(self, terms: Fields, claims: Fields, key_id: Any, days: Any, borrowed: bool) -> None:
+        newest = claims if claims["iat"] >= highest_of(terms) else terms
+        fields = {"key_id": key_id, "days": days, "borrowed": borrowed}
+        self.write_record("license.terms", {**fields, "iat": newest["iat"], "jti": newest.get("jti")})
 
     def renew(self) -> None:
         """From half of its time on, borrows a borrowed license again for as many days as before."""
@@ -884,14 +1332,34 @@ class Client:
         with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
             claims = read_claims(read_license(f"{self.state_file}.license"))
             until = int(claims["exp"]) if claims.get("machine_id") else 0  # else the license does not count machines
-        key_id = self.terms().get("key_id")
+        terms = self.terms()
         remove(f"{self.state_file}.license")
-        self.write_record("license.terms", {"key_id": key_id, "days": None, "borrowed": False} if key_id else None)
+        kept = {**terms, "days": None, "borrowed": False}
+        self.write_record("license.terms", kept if terms.get("key_id") else None)
         self.release()
         return until if until > time.time() else None
 
     def claims(self) -> Fields:
         """Returns the claims of the signed license; raises Refused if it is not good now. Call it at every use."""
+        claims, terms = self.kept_license()
+        now, highest = int(time.time()), highest_of(terms)
+        key_id = terms.get("key_id") or claims.get("key_id")
+        seen = clock_after(self.state.seen, highest, claims["iat"])
+        self.check_terms(claims, key_id, now, seen)
+        with self.lock, contextlib.suppress(OSError):
+            if claims["iat"] > highest or now > seen + 60:  # so that not every use writes the file
+                self.state = dataclasses.replace(self.state, seen=max(seen, now))
+                self.write()
+            # An exported file: from now on only licenses of its key are accepted.
+            if claims["iat"] > highest or not terms.get("key_id"):
+                self.write_terms(terms, claims, key_id, terms.get("days"), terms.get("borrowed") is True)
+        return claims
+
+    def kept_license(self) -> tuple[Fields, Fields]:
+        """
+        Returns the claims of the kept license, and what is known beside its text. Raises Refused if there is none of
+        this key and this machine, but not if it is not good now.
+        """
         self.pinned_keys()
         path = f"{self.state_file}.license"
         try:
@@ -900,19 +1368,62 @@ class Client:
             raise Refused("there is no license: borrow one while there is a network") from None
         except OSError as error:
             raise Refused(f"cannot read {path}: {error.strerror}") from None
-        terms, now = read_fields(f"{path}.terms"), int(time.time())
+        terms = read_fields(f"{path}.terms")
         if terms.get("owner", self.state.owner) != self.state.owner:
             raise Refused("the license is for another key")
         claims = self.verify(license)
+        self.check_names(claims, terms)
+        return claims, terms
+
+    def check_names(self, claims: Fields, terms: Fields) -> None:
         key_id = terms.get("key_id") or claims.get("key_id")
-        self.check_terms(claims, key_id, now, self.state.seen)
-        with self.lock, contextlib.suppress(OSError):
-            if not terms.get("key_id"):  # an exported file: from now on only licenses of its key are accepted
-                self.write_record("license.terms", {"key_id": key_id, "days": None, "borrowed": False})
-            if now > self.state.seen + 60:  # so that not every use writes the file
-                self.state = dataclasses.replace(self.state, seen=now)
-                self.write()
-        return claims
+        check_names(claims, audience=self.audience, key_id=str(key_id), fingerprint=self.state.fingerprint)
+
+    def open_bundle(self, path: str, models_folder: str | None = None, files_folder: str | None = None) -> Bundle:
+        """
+        Replaces the license by that of a bundle, and copies its models and its other files into these folders, if they
+        are given. Checks the whole bundle before: one that is refused changes nothing.
+        """
+        pinned = self.pinned_keys()
+        folders = {"model": models_folder, "file": files_folder}
+        for folder in folders.values():
+            if folder is not None:
+                check_folder(folder)
+        paths: dict[str, list[str]] = {kind: [] for kind in folders}
+        new: dict[str, str] = {}  # the path of a file, and the path where it waits until all is checked
+
+        def take(entry: Fields, content: Iterable[bytes]) -> None:
+            folder = folders[entry["kind"]]
+            path = os.path.join(folder, entry["path"].partition("/")[2]) if folder is not None else ""
+            if path in new:
+                raise Refused(f"two files of the bundle would be {path}: name two folders")
+            if folder is None or checksum_of(path) == f"sha256:{entry['sha256']}":
+                for _ in content:
+                    pass
+            else:
+                new[path] = write_new(path, content)
+            if folder is not None:
+                paths[entry["kind"]].append(path)
+
+        try:
+            with open(path, "rb") as file:
+                license = read_bundle(file, pinned, self.check_manifest, take)
+            claims = self.verify(license)
+            self.accept(license, claims, days=None, borrowed=False, new=new)
+        finally:
+            for waiting in new.values():
+                remove(waiting)
+        return Bundle(claims, paths["model"], paths["file"])
+
+    def check_manifest(self, manifest: Fields) -> None:
+        """Refuses a bundle for others, or an old one, before it is read to its end."""
+        self.check_names(manifest, self.terms())
+        is_older = False
+        with contextlib.suppress(Refused):
+            kept = self.kept_license()[0]
+            is_older = manifest["iat"] < kept["iat"] and manifest["jti"] != kept.get("jti")
+        if is_older:
+            raise Refused("this bundle is older than the license that is there")
 
     def verify(self, license: str) -> Fields:
         """As the function, which takes some time, but once for each text."""
@@ -946,8 +1457,7 @@ class Client:
         Downloads a model and returns the path of its file. Continues an interrupted download, and fetches no file that
         is there already.
         """
-        if not os.path.isdir(folder):
-            raise Refused(f"there is no folder {folder}: create it")
+        check_folder(folder)
         model = self.find_model(name, version)
         path = os.path.join(folder, file_name_of(model))
         checksum = model["checksum"]
@@ -1028,18 +1538,15 @@ class Client:
         do. `occurred_at` is a time in UTC, such as 2026-10-31T23:59:58.250Z; without it the event occurred now.
         """
         if occurred_at is None:
-            now = time.time()
-            occurred_at = f"{render(int(now))[:-1]}.{int(now * 1_000) % 1_000:03}Z"
+            occurred_at = render_exactly(time.time())
         elif parse(occurred_at) == 0:
             raise ValueError("occurred_at must be a time in UTC, such as 2026-10-31T23:59:58.250Z")
-        fields: Fields = {
-            **{"idempotency_key": secrets.token_hex(16), "occurred_at": occurred_at, "event_type": event_type},
-            **{"model_name": model_name, "inference_type": inference_type, "duration_ms": duration_ms},
-            **{"success": success, "error_message": error_message},
-            "metadata": dict(metadata) if metadata is not None else None,
-        }
-        self.events.add({name: value for name, value in fields.items() if value is not None})
-        return str(fields["idempotency_key"])
+        event = to_event(
+            occurred_at, event_type, model_name=model_name, inference_type=inference_type, duration_ms=duration_ms,
+            success=success, error_message=error_message, metadata=metadata,
+        )
+        self.events.add(event)
+        return str(event["idempotency_key"])
 
     def send_events(self) -> Counts:
         """Sends the events that wait, oldest first, until none is left or four tries in a row failed."""
@@ -1120,6 +1627,130 @@ class Client:
         except Exception as problem:  # it must not stop the loop, nor send the batch again
             self.log(f"events: on_refused failed: {to_line(problem)}")
 
+    # Reports of use
+
+    def record(
+        self, event_type: str, *, model_name: str | None = None, inference_type: str | None = None,
+        duration_ms: float | None = None, success: bool | None = None, error_message: str | None = None,
+        metadata: Mapping[str, Any] | None = None, occurred_at: str | None = None,
+    ) -> str:
+        """
+        Keeps a use for the next report, and returns its key. For a machine that never has a network; its license must
+        have a key for reports. Raises ValueError for fields that the service would refuse.
+        """
+        claims, machine, _ = self.report_terms()
+        if occurred_at is None:
+            occurred_at = render_exactly(max(time.time(), claims["iat"]))  # an earlier clock is wrong
+        elif parse(occurred_at) > 0:
+            digits = re.sub("^[^.]*[.]|Z", "", occurred_at) if "." in occurred_at else ""
+            occurred_at = f"{render(parse(occurred_at))[:-1]}.{digits:0<3.3}Z"
+        use = to_event(
+            occurred_at, event_type, model_name=model_name, inference_type=inference_type, duration_ms=duration_ms,
+            success=success, error_message=error_message, metadata=metadata,
+        )
+        check_use(use)
+        with self.lock:
+            if self.read_head(claims, machine) is None:
+                self.write_head(Head(secrets.token_hex(16), str(claims["sub"]), machine))
+        self.journal.add(use)
+        return str(use["idempotency_key"])
+
+    def report(self, to: str, with_events: bool = False) -> int | None:
+        """
+        Writes what was recorded since the last report as the next one, with each event if wanted, and returns its
+        number; None if nothing is new. What does not fit into one report waits for the next.
+        """
+        check_folder(os.path.dirname(to) or ".")
+        refusal = "another report is being written: wait until it is done"
+        with self.reporting, lock_file(f"{self.journal.path}.lock", refusal):
+            claims, machine, key = self.report_terms()
+            head = self.read_head(claims, machine)
+            if head is not None and head.cut is not None:
+                self.journal.drop(head.cut)  # a crash may have left what the last report holds
+            made = self.next_report(head, key, with_events) if head is not None else None
+            if head is None or made is None or made.uses == 0:
+                self.log(f"report: nothing is new since report {head.number if head is not None else 0}")
+                return None
+            number, text = head.number + 1, f"{made.text}\n".encode()
+            os.makedirs(self.reports, 0o700, exist_ok=True)
+            write_file(self.report_path(number), [text])
+            self.write_head(head._replace(number=number, digest=sha256(made.text), cut=made.cut))
+            self.journal.drop(made.cut)
+            damaged = f"{made.dropped} damaged lines dropped; " if made.dropped > 0 else ""
+            waiting = self.journal.waiting()
+            self.log(f"report: {damaged}{made.uses} uses in report {number}, {waiting} waiting")
+            try:
+                write_file(to, [text])
+            except OSError as error:
+                why = f"{error.strerror}; use report-again"
+                raise OSError(f"report {number} is in {self.reports}, but not at {to}: {why}") from None
+            return number
+
+    def next_report(self, head: Head, key: bytes, with_events: bool) -> Report:
+        """The report that a crash left half done, else a new one."""
+        with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
+            with open(self.report_path(head.number + 1), encoding="ascii") as file:
+                text = file.read(MAX_REPORT_BYTES).strip()
+            # It says how much of the journal it holds: the same lines give the same text.
+            fields = json.loads(decode(text.split(".")[1]))
+            made = write_report(
+                self.journal.read(), head, key, made_at=parse(fields["made_at"]), clients=fields["clients"],
+                with_events="events" in fields, most=sum(row["count"] for row in fields["days"]),
+            )
+            if made.text == text:
+                return made
+        made_at = int(time.time())
+        return write_report(
+            self.journal.read(), head, key, made_at=made_at, clients=[CLIENT], with_events=with_events
+        )
+
+    def report_again(self, number: int, to: str) -> None:
+        """Writes an earlier report again, the same bytes."""
+        check_folder(os.path.dirname(to) or ".")
+        head = to_head(read_fields(f"{self.journal.path}.head"))
+        try:
+            if head is None or not 1 <= number <= head.number:
+                raise FileNotFoundError
+            with open(self.report_path(number), "rb") as file:
+                write_file(to, read_parts(file))
+        except FileNotFoundError:
+            raise Refused(f"there is no report {number}") from None
+
+    @property
+    def reports(self) -> str:
+        return f"{self.state_file}.reports"
+
+    def report_path(self, number: int) -> str:
+        return os.path.join(self.reports, f"{number:06}.report")
+
+    def report_terms(self) -> tuple[Fields, str, bytes]:
+        """The claims of the license, also if it is not good now, and how this machine names and signs its reports."""
+        claims = self.kept_license()[0]
+        report = to_dict(claims.get("report"))
+        machine = report.get("machine")
+        with contextlib.suppress(TypeError, ValueError):
+            key = decode(report.get("key", ""))
+            if isinstance(machine, str) and len(key) == 32 and isinstance(claims.get("sub"), str):
+                return claims, machine, key
+        raise Refused("this license has no key for reports: ask the vendor for a file with --fingerprint")
+
+    def read_head(self, claims: Fields, machine: str) -> Head | None:
+        """The file beside the journal; None before the first use."""
+        path = f"{self.journal.path}.head"
+        head = to_head(read_fields(path))
+        if head is None and (os.path.exists(path) or os.path.exists(self.reports)):
+            # A new journal would begin at number 1, which the service refuses.
+            raise Refused(f"{path} is missing or damaged: restore it, or move it, the journal and {self.reports} away")
+        if head is not None and (head.license_id, head.machine) != (claims["sub"], machine):
+            raise Refused(
+                f"{self.journal.path} belongs to another license or machine: "
+                f"move it, its .head and {self.reports} away"
+            )
+        return head
+
+    def write_head(self, head: Head) -> None:
+        write_file(f"{self.journal.path}.head", [to_json(head._asdict())])
+
     # Requests
 
     def ask(self, request: str, fields: Fields | None) -> Fields:
@@ -1145,6 +1776,8 @@ class Client:
         self, request: str, fields: Fields | bytes | None, limit: int = MAX_ANSWER_BYTES
     ) -> tuple[Answer | None, str]:
         """Sends a request once. Returns the answer, or None and why there was none."""
+        if self.url == "":
+            return None, "no address of a service is set"
         body = json.dumps({"api_key": self.api_key, **fields}).encode() if isinstance(fields, dict) else fields
         headers = {} if isinstance(fields, dict) else {"X-API-Key": self.api_key}
         if body is not None:
@@ -1265,17 +1898,34 @@ USAGE = """Usage: claviger_client.py COMMAND
   download NAME [VERSION] FOLDER     download a model
   log TYPE [MODEL]                   put an event into the queue
   send                               send the events that wait
+  record TYPE [MODEL]                keep a use for the next report
+  report FILE [--events]             write a report of the use since the last one
+  report-again NUMBER FILE           write an earlier report again
+  open-bundle FILE [MODELS_FOLDER [FILES_FOLDER]]
+                                     replace the license, and copy models and files
   check LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]
                                      check the file of a signed license
-Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE (check needs none of them), and perhaps
-LICENSE_FINGERPRINT, LICENSE_NAME, LICENSE_KEYS and LICENSE_AUDIENCE"""
+Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
+LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them; status, features, record, report,
+report-again and open-bundle need no LICENSE_URL and LICENSE_KEY"""
 
 # The least and the most arguments of each command.
 COMMANDS = {
     **{name: (0, 0) for name in ("activate", "run", "status", "release", "validate", "give-back", "features")},
     **{name: (0, 0) for name in ("models", "send")},
     **{"borrow": (0, 1), "download": (2, 3), "log": (1, 2), "check": (4, 5)},
+    **{"record": (1, 2), "report": (1, 2), "report-again": (2, 2), "open-bundle": (1, 3)},
 }
+
+# These need neither the service nor its key.
+OFFLINE_COMMANDS = ("status", "features", "record", "report", "report-again", "open-bundle")
+
+def is_right(command: str, args: Sequence[str]) -> bool:
+    """Whether the arguments of a command have their form, if there are as many as it takes."""
+    if command == "report":
+        return len(args) < 2 or args[1] == "--events"
+    digits = {"borrow": 5, "report-again": 9}.get(command, 0)
+    return digits == 0 or not args or re.fullmatch(f"[0-9]{{1,{digits}}}", args[0]) is not None
 
 def print_error(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
@@ -1334,6 +1984,20 @@ def run_command(client: Client, command: str, args: Sequence[str]) -> bool:
         print(client.download(args[0], args[1] if len(args) == 3 else None, folder=args[-1]))
     elif command == "log":
         print(client.log_event(args[0], model_name=args[1] if len(args) == 2 else None))
+    elif command == "record":
+        print(client.record(args[0], model_name=args[1] if len(args) == 2 else None))
+    elif command == "report":
+        number = client.report(args[0], with_events=len(args) == 2)
+        if number is not None:
+            print(number)
+    elif command == "report-again":
+        client.report_again(int(args[0]), args[1])
+    elif command == "open-bundle":
+        bundle = client.open_bundle(*args)
+        print_claims(bundle.claims)
+        for kind, paths in (("model", bundle.models), ("file", bundle.files)):
+            for path in paths:
+                print(f"{kind} {path}")
     else:
         counts = client.send_events()
         print(f"accepted {counts.accepted}\nrefused {counts.refused}\nwaiting {counts.waiting}")
@@ -1349,8 +2013,8 @@ def main(args: Sequence[str]) -> int:
         os.environ.get(f"LICENSE_{setting}", "")
         for setting in ("URL", "KEY", "STATE", "FINGERPRINT", "NAME", "KEYS", "AUDIENCE")
     )
-    is_number = command != "borrow" or not more or re.fullmatch("[0-9]{1,5}", more[0])
-    if not least <= len(more) <= most or not is_number or command != "check" and "" in (url, key, file):
+    needed = [] if command == "check" else [file] if command in OFFLINE_COMMANDS else [url, key, file]
+    if not least <= len(more) <= most or not is_right(command, more) or "" in needed:
         print_error(USAGE)
         return 2
     try:
