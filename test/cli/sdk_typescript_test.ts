@@ -59,7 +59,8 @@ describe.each(LANGUAGES.filter(({ module }) => module.endsWith(".ts")))(
         wrong: [],
         err: "",
       });
-      const cases = [vectors.validations, vectors.batches, vectors.downloads, licenses.cases];
+      const { validations, batches, downloads, reports, clocks, bundles } = vectors;
+      const cases = [validations, batches, downloads, reports, clocks, bundles.cases, licenses.cases];
       expect(JSON.parse(stdout.toString()).checked).toBe(cases.reduce((sum, { length }) => sum + length, 0));
     });
   },
@@ -203,7 +204,9 @@ describe("licenses", () => {
       seen: true,
     });
     writeFileSync(options.stateFile, JSON.stringify({ ...state, seen: now + 3_600 }));
-    expect(() => new Client(options).claims()).toThrow("the clock is behind: correct it, or go online");
+    expect(() => new Client(options).claims()).toThrow(
+      "the clock is behind: correct it, or open a newer bundle or license",
+    );
   });
 
   test("a license without an end is none, and its use without a network keeps the time", async () => {

@@ -3,15 +3,20 @@
  * program: Bun, or Node without any package. Prints how many cases were checked, and those that are wrong.
  */
 import { isDeepStrictEqual } from "node:util";
+import { gunzipSync } from "node:zlib";
 import {
+  type BundledFile,
   check,
+  clockAfter,
   decideDownload,
   entitlementsOf,
   featuresAt,
   isFresh,
   keepValidation,
+  makeReport,
   mayUse,
   Refused,
+  readBundle,
   settleEvents,
   type Validation,
 } from "../../src/cli/guide/sdk/claviger_client.ts";
@@ -28,9 +33,13 @@ const WHY: Readonly<Record<string, string>> = {
   other_product: "the license is for another product",
   other_key: "the license is for another key",
   other_machine: "the license is for another machine",
-  clock_behind: "the clock is behind: correct it, or go online",
+  clock_behind: "the clock is behind: correct it, or open a newer bundle or license",
   expired: "the license has expired: go online",
+  older: "this bundle is older than the license that is there",
 };
+
+/** The reasons that are about a bundle here. */
+const OF_BUNDLES = ["not_genuine", "not_pinned"];
 
 const wrong: object[] = [];
 let checked = 0;
@@ -68,4 +77,51 @@ for (const { name, license, audience, key_id, fingerprint, now, seen, why, ...va
   }
   compare(name, found, why === null ? values : { why: WHY[why] });
 }
+for (const { name, license_id, lines, made_at, with_events, expect, ...request } of vectors.reports) {
+  const { text, uses, dropped, digest } = makeReport(
+    lines.map((text, index) => ({ text, end: index + 1 })),
+    { ...request, licenseId: license_id, madeAt: made_at, withEvents: with_events },
+  );
+  compare(name, { text, uses, dropped, digest }, expect);
+}
+for (const { name, seen, highest_iat, iat, now, expect } of vectors.clocks) {
+  const latest = clockAfter(seen, highest_iat, iat);
+  const isBehind = Math.max(latest, iat) > now + 300;
+  compare(name, { seen: latest, why: isBehind ? "clock_behind" : null }, expect);
+}
+for (const { name, bundle, audience, key_id, fingerprint, now, seen, ...more } of vectors.bundles.cases) {
+  const { highest_iat: highestIat, kept, why, models, files } = more as typeof more & Expected;
+  const names = { audience, keyId: key_id, fingerprint: fingerprint ?? undefined };
+  const terms = { ...names, now, seen, highestIat, kept };
+  const bytes = gunzipSync(Buffer.from(bundle, "base64"));
+  const found: object[] = [];
+  // Whatever the sizes of the chunks are.
+  for (const size of [1 + (bytes.length % 7), 512, 65_536])
+    try {
+      const read = await readBundle(chunksOf(bytes, size), vectors.bundles.keys.keys, { terms });
+      const namesOf = (kind: BundledFile["kind"]) =>
+        read.files.filter((file) => file.kind === kind).map(({ path }) => path.replace(/^.*\//, ""));
+      found.push({ models: namesOf("model"), files: namesOf("file") });
+    } catch (error) {
+      found.push({ why: error instanceof Refused ? whyOf(error.message) : String(error) });
+    }
+  const expected = why === null ? { models, files } : { why: OF_BUNDLES.includes(why) ? why : WHY[why] };
+  compare(name, found, [expected, expected, expected]);
+}
 process.stdout.write(JSON.stringify({ checked, wrong }));
+
+interface Expected {
+  readonly models?: readonly string[];
+  readonly files?: readonly string[];
+}
+
+async function* chunksOf(bytes: Uint8Array, size: number) {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+/** Returns the reason of a sentence about the bundle; the other sentences are those of licenses. */
+function whyOf(sentence: string): string {
+  if (/^the bundle is not genuine/.test(sentence)) return "not_genuine";
+  const isUnknown = sentence === "none of the pinned keys has signed the bundle: update this program";
+  return isUnknown ? "not_pinned" : sentence;
+}

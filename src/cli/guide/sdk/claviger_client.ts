@@ -1,15 +1,24 @@
 /**
- * The client of a license service: places on machines, licenses (also without a network), models and events. One file,
- * for Node 22.18 and newer and for Bun, without a package. `claviger guide sdk` has the rules.
+ * The client of a license service: places on machines, licenses (also without a network), models, events, and for machines
+ * that never have a network reports of their use and bundles. One file, for Node 22.18 and newer and for Bun, without a
+ * package. `claviger guide sdk` has the rules.
  *
  * As a module: wait for `client.activate()`, call `client.run()` and `client.runEvents()` without waiting for them, and
  * ask `client.mayWork()` at every use. The loops do not keep the program alive. One process for each state file.
  * As a command: claviger_client.ts without arguments lists the commands.
  *
  * The rules are in pure functions, for which there are test vectors (`claviger guide sdk --vectors`): `decide` (places),
- * `keepValidation` (kept answers), `check` (signed licenses), `settleEvents` (events) and `decideDownload` (models).
+ * `keepValidation` (kept answers), `check` and `clockAfter` (signed licenses), `settleEvents` (events), `decideDownload`
+ * (models), `makeReport` (reports) and `readBundle` (bundles).
  */
-import { createHash, createPublicKey, randomBytes, randomUUID, verify as verifySignature } from "node:crypto";
+import {
+  createHash,
+  createHmac,
+  createPublicKey,
+  randomBytes,
+  randomUUID,
+  verify as verifySignature,
+} from "node:crypto";
 import {
   appendFileSync,
   closeSync,
@@ -17,6 +26,8 @@ import {
   existsSync,
   fstatSync,
   fsyncSync,
+  linkSync,
+  mkdirSync,
   openSync,
   readSync,
   realpathSync,
@@ -29,6 +40,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
+const CLIENT = "typescript 0.5.0"; // what reports say of this module: its version is that of Claviger
 const OFFLINE_SECONDS = 7 * 86_400; // the longest time for which an answer may be used without another one
 const CHECK_SECONDS = 3_600; // the longest time between two heartbeats; an answer of validate is fresh for as long
 const FULL_SECONDS = 30; // the wait for a place if the answer names none
@@ -46,6 +58,19 @@ const EVENT_SECONDS = 7 * 86_400; // the service takes no older events
 const MAX_EVENT_BYTES = 65_536;
 const MAX_QUEUE_EVENTS = 100_000;
 const MAX_QUEUE_BYTES = 67_108_864;
+const FIRST_DAY = "2020-01-01"; // a use before it comes from a clock that was never set
+const LOCK_MS = 3_600_000; // no report takes an hour
+const MAX_JOURNAL_LINES = 1_000_000;
+const MAX_JOURNAL_BYTES = 268_435_456;
+const MAX_REPORT_EVENTS = 100_000;
+const MAX_REPORT_ROWS = 20_000;
+const MAX_REPORT_BYTES = 33_554_432;
+const MAX_PAYLOAD_BYTES = 25_000_000; // base64url makes four bytes of three
+const MAX_BUNDLED_FILES = 1_000;
+const MAX_TAR_NUMBER = 8 ** 11 - 1; // sizes and times in a tar file have eleven octal digits
+const MAX_MANIFEST_BYTES = 1_048_577;
+const MAX_LICENSE_BYTES = 16_385;
+const TAR_BLOCK_BYTES = 512;
 const MAX_BATCH_EVENTS = 1_000;
 const MAX_BATCH_BYTES = 1_000_000;
 const BATCH_SECONDS = 10; // the service takes 10 batches a minute
@@ -208,6 +233,8 @@ export const isFresh = (saved: Validation | null, seen: number, now: number): bo
 export type EntitlementValues = Readonly<Record<string, number | string | boolean>>;
 
 export interface Claims {
+  readonly sub?: string; // the license
+  readonly jti?: string;
   readonly aud: string;
   readonly key_id: string;
   readonly fingerprint?: string;
@@ -220,6 +247,8 @@ export interface Claims {
   readonly exp: number;
   readonly refresh_after?: number;
   readonly machine_id?: string; // only if the license counts machines
+  /** How reports name this machine, and the key that signs them. Only files that an operator made have it. */
+  readonly report?: { readonly machine: string; readonly key: string };
 }
 
 /** What a license must be for. `seen` is the latest time that was seen before `now`. */
@@ -259,33 +288,40 @@ function toPinned({ keys }: Fields, name: string): Pinned {
   return keys;
 }
 
-const NOT_GENUINE = "the license is not genuine";
-
 /** Returns the claims of a license that one of the pinned keys has signed. */
 export function verify(license: string, pinned: Pinned): Claims {
-  const [head = "", payload = "", signature = "", ...more] = license.split(".");
-  if (signature === "" || more.length > 0) throw new Refused("the file holds no license");
-  let claims: Partial<Claims>;
+  const claims: Partial<Claims> = verifySigned("license", license, pinned);
+  // Without its times a license would have no end.
+  const times = [claims.iat, claims.nbf, claims.exp];
+  if (!times.every(Number.isFinite) || !isTexts(claims.features)) throw notGenuine("license");
+  return claims as Claims;
+}
+
+/** What the keys sign. The type in the header keeps one from being used as the other. */
+type Kind = "license" | "bundle";
+
+const notGenuine = (kind: Kind, why = "") =>
+  new Refused(`the ${kind} is not genuine${why === "" ? "" : `: ${why}`}`);
+
+function verifySigned(kind: Kind, text: string, pinned: Pinned): Fields {
+  const [head = "", payload = "", signature = "", ...more] = text.split(".", 4);
+  if (signature === "" || more.length > 0) throw new Refused(`the file holds no ${kind}`);
   try {
     const header = JSON.parse(decode(head).toString());
-    if (!["EdDSA", "Ed25519"].includes(header.alg) || header.typ !== "license+jwt")
-      throw new Error("no license");
+    if (!["EdDSA", "Ed25519"].includes(header.alg) || header.typ !== `${kind}+jwt`)
+      throw new Error("another type");
     const key = pinned.find(({ kid }) => typeof kid === "string" && kid === header.kid);
     if (key === undefined)
-      throw new Refused("none of the pinned keys has signed the license: update this program");
+      throw new Refused(`none of the pinned keys has signed the ${kind}: update this program`);
     const { kty, crv, x } = key;
     if (crv !== "Ed25519") throw new Error("another kind of key");
     const publicKey = createPublicKey({ key: { kty, crv, x }, format: "jwk" });
     if (!verifySignature(null, Buffer.from(`${head}.${payload}`), publicKey, decode(signature)))
       throw new Error("another signature");
-    claims = JSON.parse(decode(payload).toString());
+    return toFields(decode(payload).toString());
   } catch (error) {
-    throw error instanceof Refused ? error : new Refused(NOT_GENUINE);
+    throw error instanceof Refused ? error : notGenuine(kind);
   }
-  // Without its times a license would have no end.
-  const times = [claims.iat, claims.nbf, claims.exp];
-  if (!times.every(Number.isFinite) || !isTexts(claims.features)) throw new Refused(NOT_GENUINE);
-  return claims as Claims;
 }
 
 /** Other texts decode to the same bytes, so only the canonical one is accepted. */
@@ -295,18 +331,34 @@ function decode(text: string): Buffer {
   return data;
 }
 
+/**
+ * Returns the latest time with which a license is checked. A license that was issued later than every one before corrects a
+ * clock that was ahead. One that was seen already never does: otherwise the clock could be set back with it again and again.
+ */
+export const clockAfter = (seen: number, highestIat: number, iat: number): number =>
+  iat > highestIat ? iat : seen;
+
 /** Returns the claims of a license; throws {@linkcode Refused} if it must not be used. Call it at every use. */
 export function check(license: string, pinned: Pinned, terms: Terms): Claims {
   return checkTerms(verify(license, pinned), terms);
 }
 
-function checkTerms(claims: Claims, { audience, keyId, fingerprint, now, seen }: Terms): Claims {
+function checkTerms(claims: Claims, terms: Terms): Claims {
+  const { now, seen } = terms;
+  checkNames(claims, terms);
+  if (Math.max(claims.iat, claims.nbf, seen) > now + CLOCK_TOLERANCE_SECONDS)
+    throw new Refused("the clock is behind: correct it, or open a newer bundle or license");
+  if (claims.exp <= now) throw new Refused("the license has expired: go online");
+  return claims;
+}
+
+function checkNames(
+  claims: Claims,
+  { audience, keyId, fingerprint }: Pick<Terms, "audience" | "keyId" | "fingerprint">,
+): Claims {
   if (claims.aud !== audience) throw new Refused("the license is for another product");
   if (claims.key_id !== keyId) throw new Refused("the license is for another key");
   if (claims.fingerprint !== fingerprint) throw new Refused("the license is for another machine");
-  if (Math.max(claims.iat, claims.nbf, seen) > now + CLOCK_TOLERANCE_SECONDS)
-    throw new Refused("the clock is behind: correct it, or go online");
-  if (claims.exp <= now) throw new Refused("the license has expired: go online");
   return claims;
 }
 
@@ -425,6 +477,420 @@ export function decideDownload(
 const largestBytes = (sizeBytes: number): number =>
   sizeBytes > 0 ? Math.floor((sizeBytes * 11) / 10) + 1_000_000 : Number.POSITIVE_INFINITY;
 
+// Reports of use
+
+/** A line of the journal, and where it ends in the file. */
+export interface JournalLine {
+  readonly text: string;
+  readonly end: number;
+}
+
+/** What the last report of a journal was; number 0 and no digest before the first one. */
+export interface JournalHead {
+  readonly journal: string;
+  readonly number: number;
+  readonly digest: string | null;
+}
+
+export interface ReportRequest {
+  readonly licenseId: string;
+  readonly machine: string;
+  /** 32 bytes as base64url. */
+  readonly key: string;
+  readonly head: JournalHead;
+  /** Unix seconds. */
+  readonly madeAt: number;
+  readonly client: string;
+  readonly withEvents: boolean;
+  /** By default as many as a report can hold. */
+  readonly mostUses?: number;
+}
+
+export interface Report {
+  /** One line without its end; null if nothing is to be reported. */
+  readonly text: string | null;
+  readonly digest: string | null;
+  /** How many lines it holds. */
+  readonly uses: number;
+  /** How many lines are no use that the service would take. */
+  readonly dropped: number;
+  /** Where the last line ends that is dealt with. What follows had no room. */
+  readonly end: number;
+}
+
+interface Row {
+  readonly day: string;
+  readonly event_type: string;
+  readonly model_name: string | null;
+  count: number;
+  failed: number;
+}
+
+/** Makes the report that follows the one of the head. The same lines and the same request give the same bytes. */
+export function makeReport(lines: Iterable<JournalLine>, request: ReportRequest): Report {
+  const { licenseId, machine, key, head, madeAt, client, withEvents, mostUses } = request;
+  const most = mostUses ?? (withEvents ? MAX_REPORT_EVENTS : Number.POSITIVE_INFINITY);
+  const made_at = toTime(madeAt);
+  const rows = new Map<string, Row>();
+  const keys = new Set<string>();
+  const events: string[] = [];
+  let [uses, dropped, end, bytes] = [0, 0, 0, 0];
+  for (const line of lines) {
+    let text = line.text.trim();
+    const fields = toFields(text);
+    if (whyNoUse(fields) !== undefined || keys.has(String(fields.idempotency_key))) {
+      if (text !== "") dropped++;
+      end = line.end;
+      continue;
+    }
+    let at = String(fields.occurred_at);
+    // The clock was ahead when the line was written. The service takes no use of a later day.
+    if (parseTime(at) > madeAt) {
+      at = made_at.replace("Z", ".000Z");
+      text = JSON.stringify({ ...fields, occurred_at: at });
+    }
+    const { event_type, model_name } = fields as Pick<Row, "event_type" | "model_name">;
+    const counted = { day: at.slice(0, 10), event_type, model_name: model_name ?? null };
+    const name = JSON.stringify(counted);
+    const row = rows.get(name) ?? { ...counted, count: 0, failed: 0 };
+    // A row gets its two numbers beside its name.
+    const more = (withEvents ? Buffer.byteLength(text) + 1 : 0) + (row.count > 0 ? 0 : name.length * 3 + 50);
+    const isFull = rows.size >= MAX_REPORT_ROWS && row.count === 0;
+    if (isFull || bytes + more > MAX_PAYLOAD_BYTES || uses >= most) break;
+    bytes += more;
+    rows.set(name, row);
+    row.count++;
+    if (!(fields.success ?? event_type !== "error")) row.failed++;
+    keys.add(String(fields.idempotency_key));
+    if (withEvents) events.push(text);
+    uses++;
+    end = line.end;
+  }
+  if (uses === 0) return { text: null, digest: null, uses, dropped, end };
+  const payload = JSON.stringify({
+    version: 1,
+    license_id: licenseId,
+    machine,
+    journal: head.journal,
+    number: head.number + 1,
+    previous: head.digest,
+    made_at,
+    clients: [client],
+    days: [...rows.values()].sort(compareRows),
+  });
+  // The lines themselves: a number keeps its spelling.
+  const whole = withEvents ? `${payload.slice(0, -1)},"events":[${events.join()}]}` : payload;
+  const encode = (part: string) => Buffer.from(part).toString("base64url");
+  const signed = `${encode('{"alg":"HS256","typ":"usage-report+jwt"}')}.${encode(whole)}`;
+  const signature = createHmac("sha256", Buffer.from(key, "base64url")).update(signed).digest("base64url");
+  const text = `${signed}.${signature}`;
+  return { text, digest: sha256(text), uses, dropped, end };
+}
+
+/** By day, kind and model, without a model first; by bytes, since the order of UTF-16 is another one. */
+function compareRows(one: Row, other: Row): number {
+  const bytesOf = ({ day, event_type, model_name }: Row) =>
+    Buffer.from(`${day} ${event_type} ${model_name === null ? "" : ` ${model_name}`}`);
+  return Buffer.compare(bytesOf(one), bytesOf(other));
+}
+
+const USE_FIELDS: Readonly<Record<string, readonly [isGood: (value: unknown) => boolean, rule: string]>> = {
+  idempotency_key: [
+    (value) => typeof value === "string" && /^[ -~]{1,255}$/.test(value),
+    "1 to 255 printable ASCII characters",
+  ],
+  occurred_at: [
+    (value) => typeof value === "string" && isTimeOfUse(value),
+    `a time from ${FIRST_DAY} on: correct the clock`,
+  ],
+  event_type: [isOneOf("inference", "model_load", "error"), "inference, model_load or error"],
+  model_name: [isOptional((value) => isStorable(value, 200)), "a text of at most 200 characters"],
+  inference_type: [isOptional(isOneOf("batch", "streaming")), "batch or streaming"],
+  duration_ms: [
+    isOptional((value) => typeof value === "number" && Number.isFinite(value) && value >= 0),
+    "a number of at least 0",
+  ],
+  success: [isOptional((value) => typeof value === "boolean"), "true or false"],
+  error_message: [isOptional((value) => isStorable(value, 2_000)), "a text of at most 2000 characters"],
+  metadata: [isOptional(isMetadata), "an object of at most 16 KiB and 32 levels"],
+};
+
+/** Says why the service would refuse a use; undefined if it would not. One wrong use would spoil a whole report. */
+function whyNoUse(fields: Fields): string | undefined {
+  for (const [name, [isGood, rule]] of Object.entries(USE_FIELDS))
+    if (!isGood(fields[name])) return `${name} must be ${rule}`;
+  const unknown = Object.keys(fields).some((name) => !Object.hasOwn(USE_FIELDS, name));
+  return unknown ? "it has a field that is not known" : undefined;
+}
+
+function isOneOf(...words: readonly string[]) {
+  return (value: unknown): boolean => words.some((word) => word === value);
+}
+
+function isOptional(isGood: (value: unknown) => boolean) {
+  return (value: unknown): boolean => value === undefined || value === null || isGood(value);
+}
+
+/** Only times as `Date.toISOString` writes them. */
+function isTimeOfUse(text: string): boolean {
+  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text) || text < FIRST_DAY) return false;
+  const ms = Date.parse(text);
+  return !Number.isNaN(ms) && new Date(ms).toISOString() === text;
+}
+
+function isStorable(value: unknown, maxCharacters = Number.POSITIVE_INFINITY): boolean {
+  if (typeof value !== "string" || /[\0\uFFFD]/.test(value) || !value.isWellFormed()) return false;
+  return value.length <= maxCharacters || [...value].length <= maxCharacters;
+}
+
+function isMetadata(value: unknown): boolean {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject && isStorableJson(value, 32) && Buffer.byteLength(JSON.stringify(value)) <= 16_384;
+}
+
+function isStorableJson(value: unknown, levels: number): boolean {
+  if (typeof value === "string") return isStorable(value);
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object" || value === null) return true;
+  if (levels === 0) return false;
+  return Object.entries(value).every(([name, each]) => isStorable(name) && isStorableJson(each, levels - 1));
+}
+
+// Bundles
+
+/** A file of a bundle, as its manifest names it. */
+export interface BundledFile {
+  readonly path: string;
+  readonly size: number;
+  readonly sha256: string;
+  readonly kind: "license" | "model" | "file";
+  readonly name?: string;
+  readonly version?: string;
+}
+
+interface Manifest {
+  readonly iss: string;
+  readonly aud: string;
+  readonly iat: number;
+  readonly jti: string;
+  readonly license_id: string;
+  readonly key_id: string;
+  readonly fingerprint?: string;
+  readonly files: readonly BundledFile[];
+}
+
+/** What a bundle must be for. */
+export interface BundleTerms extends Omit<Terms, "keyId"> {
+  readonly keyId: string | undefined; // undefined: any
+  /** The latest time of issue of all licenses that were accepted; 0 without one. */
+  readonly highestIat: number;
+  /** The license that is there. */
+  readonly kept: Pick<Claims, "iat" | "jti"> | null;
+}
+
+/** Takes the bytes of a file. They are not yet known to be right. */
+export type Save = (chunk: Uint8Array) => void;
+
+/** Says how the bytes of a file are taken; undefined if they are only checked. */
+export type TakeFile = (file: BundledFile) => Promise<Save | undefined> | Save | undefined;
+
+export interface Bundle {
+  /** The signed text. */
+  readonly license: string;
+  readonly claims: Claims;
+  readonly files: readonly BundledFile[];
+}
+
+/**
+ * Reads a bundle: a tar file that is, byte for byte, the one that its manifest describes, with a license that is good now.
+ * Throws {@linkcode Refused} for anything else. What `save` was given counts only when this function has returned.
+ */
+export async function readBundle(
+  chunks: AsyncIterable<Uint8Array>,
+  pinned: Pinned,
+  {
+    terms,
+    save = () => undefined,
+  }: {
+    readonly terms: BundleTerms;
+    readonly save?: TakeFile;
+  },
+): Promise<Bundle> {
+  const bytes = new BundleBytes(chunks);
+  try {
+    return await readFrom(bytes, pinned, { terms, save });
+  } finally {
+    await bytes.close();
+  }
+}
+
+async function readFrom(
+  bytes: BundleBytes,
+  pinned: Pinned,
+  { terms, save }: { readonly terms: BundleTerms; readonly save: TakeFile },
+): Promise<Bundle> {
+  const header = await bytes.take(TAR_BLOCK_BYTES);
+  const sizeText = header.toString("latin1", 124, 135);
+  const manifestBytes = /^[0-7]{11}$/.test(sizeText) ? Number.parseInt(sizeText, 8) : 0;
+  if (manifestBytes < 1 || manifestBytes > MAX_MANIFEST_BYTES)
+    throw notGenuine("bundle", "it does not begin with a manifest");
+  const text = lineOf(await bytes.take(manifestBytes));
+  await bytes.skipPadding(manifestBytes);
+  const manifest = toManifest(verifySigned("bundle", text, pinned));
+  const { iat, files } = manifest;
+  if (manifest.aud !== terms.audience) throw new Refused("the license is for another product");
+  if (!header.equals(renderTarHeader("manifest.jws", manifestBytes, iat)))
+    throw notGenuine("bundle", "the header of manifest.jws has another form");
+  let license: Pick<Bundle, "license" | "claims"> | undefined;
+  for (const file of files) {
+    const { path, size } = file;
+    if (!(await bytes.take(TAR_BLOCK_BYTES)).equals(renderTarHeader(path, size, iat)))
+      throw notGenuine("bundle", `the header of ${path} is not the one that its manifest describes`);
+    const parts: Uint8Array[] = [];
+    const write = file.kind === "license" ? (chunk: Uint8Array) => void parts.push(chunk) : await save(file);
+    const hash = createHash("sha256");
+    for (let left = size; left > 0; ) {
+      const chunk = await bytes.some(left);
+      left -= chunk.length;
+      hash.update(chunk);
+      write?.(chunk);
+    }
+    if (hash.digest("hex") !== file.sha256)
+      throw notGenuine("bundle", `${path} is not what its manifest says`);
+    await bytes.skipPadding(size);
+    // The models come after the license: those of a license that is not good are not read.
+    if (file.kind === "license")
+      license = checkBundled(lineOf(Buffer.concat(parts)), manifest, pinned, terms);
+  }
+  if (license === undefined) throw notGenuine("bundle", "it has no license");
+  if (!(await bytes.take(2 * TAR_BLOCK_BYTES)).equals(Buffer.alloc(2 * TAR_BLOCK_BYTES)))
+    throw notGenuine("bundle", "something else stands where it must end");
+  if (!(await bytes.isEnd())) throw notGenuine("bundle", "something follows its end");
+  return { ...license, files };
+}
+
+function checkBundled(
+  license: string,
+  manifest: Manifest,
+  pinned: Pinned,
+  { keyId, highestIat, kept, ...terms }: BundleTerms,
+): Pick<Bundle, "license" | "claims"> {
+  const claims = verify(license, pinned);
+  const { license_id: sub, files: _, ...shared } = manifest;
+  const wanted: Fields = { ...shared, sub, fingerprint: manifest.fingerprint };
+  const found: Fields = { ...claims };
+  if (Object.entries(wanted).some(([name, value]) => found[name] !== value))
+    throw notGenuine("bundle", "it has another license than its manifest says");
+  const seen = clockAfter(terms.seen, highestIat, claims.iat);
+  checkTerms(claims, { ...terms, keyId: keyId ?? claims.key_id, seen });
+  if (kept !== null && claims.iat < kept.iat && claims.jti !== kept.jti)
+    throw new Refused("this bundle is older than the license that is there");
+  return { license, claims };
+}
+
+/** The claims that are not named here do not matter. */
+function toManifest(fields: Fields): Manifest {
+  const { iat, files, fingerprint } = fields;
+  const texts = ["iss", "aud", "jti", "license_id", "key_id"].map((name) => fields[name]);
+  const isGood =
+    isTexts(texts) &&
+    (fingerprint === undefined || typeof fingerprint === "string") &&
+    isWithin(iat, MAX_TAR_NUMBER) &&
+    Array.isArray(files) &&
+    files.length <= MAX_BUNDLED_FILES &&
+    files.every(isBundledFile) &&
+    // Sorted, and so none of them twice.
+    files.every(({ path }, index) => index === 0 || (files[index - 1]?.path ?? "") < path);
+  if (!isGood) throw notGenuine("bundle", "its manifest has another form");
+  const [iss = "", aud = "", jti = "", license_id = "", key_id = ""] = texts;
+  const bound = fingerprint === undefined ? {} : { fingerprint };
+  return { ...{ iss, aud, iat: Number(iat), jti, license_id, key_id }, ...bound, files };
+}
+
+const isWithin = (value: unknown, most: number): boolean =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0 && value <= most;
+
+/** A name has no separator and begins with no point, so it leads out of no folder. */
+function isBundledFile(value: unknown): value is BundledFile {
+  const { path, size, sha256: digest, kind, name, version } = (value ?? {}) as Fields;
+  if (typeof path !== "string" || path.length > 100 || !isWithin(size, MAX_TAR_NUMBER)) return false;
+  if (typeof digest !== "string" || !/^[0-9a-f]{64}$/.test(digest)) return false;
+  const [, folder, own = ""] = /^(models|files)\/(\w[\w.+-]*)$/.exec(path) ?? [];
+  if (kind === "license") return path === "license.jws" && Number(size) <= MAX_LICENSE_BYTES;
+  return kind === "model"
+    ? folder === "models" && isTexts([name, version]) && own.startsWith(`${name}-${version}`)
+    : kind === "file" && folder === "files";
+}
+
+/** The header of a plain file (POSIX.1-1988, "ustar"), of which only name, size and time are free. */
+function renderTarHeader(path: string, size: number, seconds: number): Buffer {
+  const header = Buffer.alloc(TAR_BLOCK_BYTES);
+  const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
+  header.write(path, 0, 100, "latin1");
+  header.write(`${octal(0o644, 7)}${octal(0, 7)}${octal(0, 7)}${octal(size, 11)}${octal(seconds, 11)}`, 100);
+  header.write("        0", 148);
+  header.write("ustar\x0000", 257);
+  header.write(
+    `${octal(
+      header.reduce((sum, byte) => sum + byte, 0),
+      6,
+    )} `,
+    148,
+  );
+  return header;
+}
+
+/** The line that a file of one line has. */
+function lineOf(bytes: Buffer): string {
+  const text = bytes.toString("latin1");
+  if (!text.endsWith("\n")) throw notGenuine("bundle", "a text has no end of its line");
+  return text.slice(0, -1);
+}
+
+/** The bytes of a bundle in parts of the sizes that its reader needs. */
+class BundleBytes {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#chunks = chunks[Symbol.asyncIterator]();
+  }
+
+  /** Ends the reading of the source. */
+  async close(): Promise<void> {
+    await this.#chunks.return?.();
+  }
+
+  async isEnd(): Promise<boolean> {
+    while (this.#rest.length === 0) {
+      const { done, value } = await this.#chunks.next();
+      if (done) return true;
+      this.#rest = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+    }
+    return false;
+  }
+
+  /** At least one byte, and at most so many. */
+  async some(most: number): Promise<Buffer> {
+    if (await this.isEnd()) throw notGenuine("bundle", "it ends too early");
+    const part = this.#rest.subarray(0, most);
+    this.#rest = this.#rest.subarray(part.length);
+    return part;
+  }
+
+  async take(length: number): Promise<Buffer> {
+    const parts: Buffer[] = [];
+    for (let left = length; left > 0; left -= parts.at(-1)?.length ?? 0) parts.push(await this.some(left));
+    return Buffer.concat(parts);
+  }
+
+  /** Zeros fill the last block of a file. */
+  async skipPadding(size: number): Promise<void> {
+    const padding = await this.take((TAR_BLOCK_BYTES - (size % TAR_BLOCK_BYTES)) % TAR_BLOCK_BYTES);
+    if (padding.some((byte) => byte !== 0)) throw notGenuine("bundle", "its padding is not zero");
+  }
+}
+
 // Texts, times and files
 
 const codeOf = ({ code }: Fields): string =>
@@ -460,7 +926,7 @@ export function findFingerprint(): string {
   return id === undefined ? "" : sha256(`claviger ${id}`);
 }
 
-const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
+const sha256 = (text: string | Buffer) => createHash("sha256").update(text).digest("hex");
 const nowSeconds = () => Math.floor(Date.now() / 1_000);
 
 /** The fields of a JSON object; none if the text is something else. */
@@ -477,13 +943,40 @@ function toFields(text: string): Fields {
 function readBytes(path: string, maxBytes: number, from = 0): Buffer {
   const file = openSync(path, "r");
   try {
-    const bytes = Buffer.alloc(Math.min(maxBytes, Math.max(0, fstatSync(file).size - from)));
-    let length = 0;
-    for (let got = 1; got > 0 && length < bytes.length; length += got)
-      got = readSync(file, bytes, length, bytes.length - length, from + length);
-    return bytes.subarray(0, length);
+    return readOpen(file, maxBytes, from);
   } finally {
     closeSync(file);
+  }
+}
+
+function readOpen(file: number, maxBytes: number, from = 0): Buffer {
+  const bytes = Buffer.alloc(Math.min(maxBytes, Math.max(0, fstatSync(file).size - from)));
+  let length = 0;
+  for (let got = 1; got > 0 && length < bytes.length; length += got)
+    got = readSync(file, bytes, length, bytes.length - length, from + length);
+  return bytes.subarray(0, length);
+}
+
+/** Yields the lines of a file, and where each ends. A last line without its end is left out: it comes from a crash. */
+function* readLines(path: string): Generator<JournalLine, undefined> {
+  let rest = Buffer.alloc(0);
+  let at = 0; // where the rest begins
+  for (;;) {
+    const chunk = readBytes(path, MAX_BATCH_BYTES, at + rest.length);
+    if (chunk.length === 0) return undefined;
+    rest = Buffer.concat([rest, chunk]);
+    let begin = 0;
+    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10, begin)) {
+      yield { text: rest.toString("utf8", begin, end), end: at + end + 1 };
+      begin = end + 1;
+    }
+    rest = rest.subarray(begin);
+    at += begin;
+    // No line is as long. What is no line is dropped as one.
+    if (rest.length <= MAX_EVENT_BYTES) continue;
+    at += rest.length;
+    rest = Buffer.alloc(0);
+    yield { text: "no line", end: at };
   }
 }
 
@@ -525,13 +1018,16 @@ function writeAll(file: number, part: string | Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
 }
 
-/** Adds a text to a file. If another process replaces the file meanwhile, perhaps without the text, adds it again. */
-function addToFile(path: string, text: string): void {
+/**
+ * Adds a text to a file. If another process replaces the file meanwhile, perhaps without the text, adds it again, unless
+ * `isKept` finds it kept when it looks at the file that was replaced.
+ */
+function addToFile(path: string, text: string, isKept: (file: number) => boolean = () => false): void {
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
-    const file = openSync(path, "a", 0o600);
+    const file = openSync(path, "a+", 0o600);
     try {
       writeAll(file, text);
-      if (statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(file).ino) return;
+      if (statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(file).ino || isKept(file)) return;
     } finally {
       closeSync(file);
     }
@@ -585,6 +1081,7 @@ async function readBody(response: Response, maxBytes: number): Promise<Fields> {
 // The client
 
 export interface ClientOptions {
+  /** Empty, as the key, for a machine that never has a network. */
   readonly url: string;
   readonly apiKey: string;
   readonly stateFile: string;
@@ -631,6 +1128,55 @@ interface LicenseRecord {
   readonly key_id: string;
   readonly days: number | null;
   readonly borrowed: boolean; // and not an exported file that somebody put there
+  readonly iat: number; // the latest time of issue of all that were accepted, and the id of that license
+  readonly jti: string | null;
+}
+
+/** Whose journal it is, its last report, and the begin of the journal that this report holds. */
+interface Head extends JournalHead {
+  readonly license_id: string;
+  readonly machine: string;
+  readonly cut: { readonly bytes: number; readonly sha256: string } | null;
+}
+
+/** The license with which a machine reports, and the key that signs its reports. */
+interface Reporting {
+  readonly iat: number;
+  readonly license_id: string;
+  readonly machine: string;
+  readonly key: string;
+}
+
+export interface ReportOptions {
+  /** Whether each use is in it, and not the counts of the days alone. */
+  readonly withEvents?: boolean | undefined;
+}
+
+export interface BundleFolders {
+  /** Where the models and the other files go; those without a folder are only checked. */
+  readonly modelsFolder?: string | undefined;
+  readonly filesFolder?: string | undefined;
+}
+
+export interface OpenedBundle {
+  readonly claims: Claims;
+  /** The paths of the models and of the other files. */
+  readonly models: readonly string[];
+  readonly files: readonly string[];
+}
+
+function toEvent(eventType: string, fields: EventDetails, occurredAt: Date): Event {
+  return {
+    idempotency_key: randomBytes(16).toString("hex"),
+    occurred_at: occurredAt.toISOString(),
+    event_type: eventType,
+    model_name: fields.modelName,
+    inference_type: fields.inferenceType,
+    duration_ms: fields.durationMs,
+    success: fields.success,
+    error_message: fields.errorMessage,
+    metadata: fields.metadata,
+  };
 }
 
 interface Asked {
@@ -640,7 +1186,7 @@ interface Asked {
   readonly maxBytes?: number;
 }
 
-/** What the client knows of its queue without reading it. */
+/** What the client knows of its queue or its journal without reading it. */
 interface Queue {
   readonly events: number;
   readonly bytes: number;
@@ -659,12 +1205,12 @@ export class Client {
   #record: LicenseRecord | null;
   #isOthers = false; // whether the kept license is for another key or fingerprint
   #verified: { readonly license: string; readonly claims: Claims } | null = null;
-  #queue: Queue | null = null;
+  readonly #queues: Record<"events" | "journal", Queue | null> = { events: null, journal: null };
   #sending: Promise<unknown> = Promise.resolve();
 
   constructor(options: ClientOptions) {
     const { url, apiKey, stateFile, keys } = options;
-    if (!/^https?:\/\/[^/]/.test(url))
+    if (url !== "" && !/^https?:\/\/[^/]/.test(url))
       throw new TypeError("the address of the service must begin with https:// or http://");
     if (!existsSync(dirname(stateFile)))
       throw new Error(`cannot write ${stateFile}: there is no folder ${dirname(stateFile)}, so create it`);
@@ -805,18 +1351,17 @@ export class Client {
 
   /** The claims of the kept license; throws {@linkcode Refused} if there is none, or it must not be used now. */
   claims(): Claims {
-    this.#requireKeys();
-    const path = this.#fileOf("license");
-    if (!existsSync(path)) throw new Refused("there is no license: borrow one while there is a network");
-    if (this.#isOthers) throw new Refused("the license is for another key");
-    const claims = this.#readClaims();
-    const checked = checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, this.state.seen));
-    // An exported file: from now on only licenses of its key are accepted.
-    if (this.#record === null) this.#keepRecord({ key_id: checked.key_id, days: null, borrowed: false });
+    const claims = this.#readKept();
+    const seen = this.#checkClaims(claims, this.state.seen);
     // Without a network nothing else keeps the time, which shows later that the clock was set back.
     const now = nowSeconds();
-    if (now >= this.state.seen + SEEN_SECONDS) this.#keepState({ ...this.state, seen: now });
-    return checked;
+    const isNewer = this.#isNewer(claims);
+    if (isNewer || now >= seen + SEEN_SECONDS)
+      this.#keepState({ ...this.state, seen: isNewer ? seen : Math.max(seen, now) });
+    // An exported file: from now on only licenses of its key are accepted.
+    if (isNewer || this.#record === null)
+      this.#noteLicense(claims, this.#record ?? { days: null, borrowed: false });
+    return claims;
   }
 
   /**
@@ -828,12 +1373,12 @@ export class Client {
     const [, payload = ""] = readOrNothing(this.#fileOf("license")).split(".");
     const { machine_id, exp } = toFields(Buffer.from(payload, "base64url").toString());
     const isTaken = typeof machine_id === "string" && Number.isSafeInteger(exp) && Number(exp) > nowSeconds();
-    const { key_id } = this.#record ?? {};
+    const record = this.#record;
     rmSync(this.#fileOf("license"), { force: true });
     this.#verified = null;
     this.#isOthers = false;
-    if (key_id === undefined) this.#write(this.#fileOf("license.terms"), null);
-    else this.#keepRecord({ key_id, days: null, borrowed: false });
+    if (record === null) this.#write(this.#fileOf("license.terms"), null);
+    else this.#keepRecord({ ...record, days: null, borrowed: false });
     await this.release();
     return isTaken ? Number(exp) : null;
   }
@@ -868,15 +1413,42 @@ export class Client {
   /** Checks a license that the service has just signed before it replaces the kept one. */
   #keepLicense({ body }: Answer, days: number | undefined): Claims {
     const license = String(body.license);
-    const claims = verify(license, this.#pinned);
-    // The service has just corrected the clock, if it was ahead before.
-    checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, 0));
-    this.#keepState({ ...this.state, seen: nowSeconds() });
-    this.#keepRecord({ key_id: claims.key_id, days: days ?? null, borrowed: true });
+    return this.#replaceLicense(license, verify(license, this.#pinned), {
+      days: days ?? null,
+      borrowed: true,
+    });
+  }
+
+  #replaceLicense(
+    license: string,
+    claims: Claims,
+    how: Pick<LicenseRecord, "days" | "borrowed">,
+    before: () => void = () => {},
+  ): Claims {
+    const seen = this.#checkClaims(claims, this.state.seen);
+    before();
+    // The time comes first: a license that is noted as seen corrects it no more.
+    this.#keepState({ ...this.state, seen: this.#isNewer(claims) ? seen : Math.max(seen, nowSeconds()) });
+    this.#noteLicense(claims, how);
     replaceFile(this.#fileOf("license"), `${license}\n`);
     this.#isOthers = false;
     this.#verified = { license, claims };
     return claims;
+  }
+
+  readonly #isNewer = ({ iat }: Claims): boolean => iat > (this.#record?.iat ?? 0);
+
+  /** Returns the latest time with which the license was checked. */
+  #checkClaims(claims: Claims, latest: number): number {
+    const seen = clockAfter(latest, this.#record?.iat ?? 0, claims.iat);
+    checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, seen));
+    return seen;
+  }
+
+  #noteLicense(claims: Claims, { days, borrowed }: Pick<LicenseRecord, "days" | "borrowed">): void {
+    const { iat, jti } = this.#record ?? { iat: 0, jti: null };
+    const latest = this.#isNewer(claims) ? { iat: claims.iat, jti: claims.jti ?? null } : { iat, jti };
+    this.#keepRecord({ key_id: claims.key_id, days, borrowed, ...latest });
   }
 
   #termsOf(keyId: string, seen: number): Terms {
@@ -899,11 +1471,19 @@ export class Client {
   }
 
   #readRecord(): LicenseRecord | null {
-    const { owner, key_id, days, borrowed } = toFields(readOrNothing(this.#fileOf("license.terms")));
+    const { owner, key_id, days, borrowed, iat, jti } = toFields(
+      readOrNothing(this.#fileOf("license.terms")),
+    );
     if (typeof owner !== "string" || typeof key_id !== "string") return null;
     this.#isOthers = owner !== this.state.owner;
     if (this.#isOthers) return null;
-    return { key_id, days: Number.isSafeInteger(days) ? Number(days) : null, borrowed: borrowed === true };
+    return {
+      key_id,
+      days: Number.isSafeInteger(days) ? Number(days) : null,
+      borrowed: borrowed === true,
+      iat: Number.isSafeInteger(iat) ? Number(iat) : 0,
+      jti: typeof jti === "string" ? jti : null,
+    };
   }
 
   #keepRecord(record: LicenseRecord): void {
@@ -928,7 +1508,7 @@ export class Client {
     name: string,
     { folder, version }: { readonly folder: string; readonly version?: string | undefined },
   ): Promise<string> {
-    if (!existsSync(folder)) throw new Refused(`there is no folder ${folder}: create it`);
+    requireFolder(folder);
     const cannot = (why: string) => new Refused(`the file of ${toLine(name)} cannot be fetched: ${why}`);
     let model = await this.#findModel(name, version);
     const path = join(folder, fileNameOf(model));
@@ -997,35 +1577,40 @@ export class Client {
    * too many wait.
    */
   logEvent(eventType: string, fields: EventDetails = {}): string {
-    const key = randomBytes(16).toString("hex");
-    const event = {
-      idempotency_key: key,
-      occurred_at: (fields.occurredAt ?? new Date()).toISOString(),
-      event_type: eventType,
-      model_name: fields.modelName,
-      inference_type: fields.inferenceType,
-      duration_ms: fields.durationMs,
-      success: fields.success,
-      error_message: fields.errorMessage,
-      metadata: fields.metadata,
-    };
+    const event = toEvent(eventType, fields, fields.occurredAt ?? new Date());
+    this.#addToQueue("events", event, {
+      events: MAX_QUEUE_EVENTS,
+      bytes: MAX_QUEUE_BYTES,
+      full: (path) => `100000 events or 64 MiB wait in ${path}: send them, or delete the file`,
+    });
+    return event.idempotency_key;
+  }
+
+  #addToQueue(kind: "events" | "journal", event: Event, most: QueueBounds): void {
     const line = `${JSON.stringify(event)}\n`;
     const bytes = Buffer.byteLength(line);
     if (bytes > MAX_EVENT_BYTES) throw new RangeError("the event is larger than 64 KiB: shorten its texts");
-    const path = this.#fileOf("events");
-    const queue = this.#lookAtQueue();
-    if (queue.events >= MAX_QUEUE_EVENTS || queue.bytes + bytes > MAX_QUEUE_BYTES)
-      throw new RangeError(`100000 events or 64 MiB wait in ${path}: send them, or delete the file`);
+    const path = this.#fileOf(kind);
+    const queue = this.#lookAtQueue(kind);
+    if (queue.events >= most.events || queue.bytes + bytes > most.bytes)
+      throw new RangeError(most.full(path));
     const end = queue.isEnded ? "" : "\n";
-    addToFile(path, end + line);
-    this.#queue = { events: queue.events + 1, bytes: queue.bytes + end.length + bytes, isEnded: true };
-    return key;
+    addToFile(
+      path,
+      end + line,
+      kind === "journal" ? (file) => this.#isReported(file, event.idempotency_key) : undefined,
+    );
+    this.#queues[kind] = {
+      events: queue.events + 1,
+      bytes: queue.bytes + end.length + bytes,
+      isEnded: true,
+    };
   }
 
   /** Sends the events that wait, oldest first, until none is left or four tries in a row failed. */
   async sendEvents(): Promise<Counts> {
     const { accepted, refused } = await this.#sendInTurn();
-    return { accepted, refused, waiting: this.#lookAtQueue().events };
+    return { accepted, refused, waiting: this.#lookAtQueue("events").events };
   }
 
   /**
@@ -1036,7 +1621,7 @@ export class Client {
     while (!signal?.aborted) {
       let wait = IDLE_SECONDS;
       try {
-        if (this.#lookAtQueue().events > 0) {
+        if (this.#lookAtQueue("events").events > 0) {
           const { next } = await this.#sendInTurn({ signal, ref: false });
           if (next === "stop") return;
           wait = next === "done" ? BATCH_SECONDS : BROKEN_SECONDS;
@@ -1085,7 +1670,9 @@ export class Client {
       const counts = `${settled.accepted} accepted, ${settled.refused.length} refused`;
       const then = next === "send" && waitSeconds > 0 ? `send in ${waitSeconds} s` : next;
       const sentence = next === "stop" ? `: ${toLine(answer?.body.error ?? "")}` : "";
-      this.#log(`events: ${why}; ${counts}, ${this.#lookAtQueue().events} waiting; ${then}${sentence}`);
+      this.#log(
+        `events: ${why}; ${counts}, ${this.#lookAtQueue("events").events} waiting; ${then}${sentence}`,
+      );
       if (next === "stop") return { accepted, refused, next };
       // Fewer events get through a slow connection, and into the little room that others leave in the limit.
       if (next === "halve" || waitSeconds > 0) most = Math.max(1, Math.floor(events.length / 2));
@@ -1148,18 +1735,20 @@ export class Client {
       if (length > 0) appendFileSync(path, late.subarray(0, length));
     } finally {
       if (file !== undefined) closeSync(file);
-      this.#queue = null;
+      this.#queues.events = null;
     }
   }
 
-  /** Counts the lines of the queue again if its file has another size than it had. */
-  #lookAtQueue(): Queue {
-    const path = this.#fileOf("events");
+  /** Counts what was added to the file since the last look, or all of it if the file is shorter. */
+  #lookAtQueue(kind: "events" | "journal"): Queue {
+    const path = this.#fileOf(kind);
     const size = sizeOf(path);
-    if (this.#queue?.bytes === size) return this.#queue;
-    let events = 0;
+    const known = this.#queues[kind];
+    if (known?.bytes === size) return known;
+    const begin = known?.isEnded && known.bytes < size ? known : { events: 0, bytes: 0 };
+    let events = begin.events;
     let last = 10;
-    for (let at = 0; at < size; ) {
+    for (let at = begin.bytes; at < size; ) {
       const chunk = readBytes(path, MAX_BATCH_BYTES, at);
       if (chunk.length === 0) break;
       for (const byte of chunk) if (byte === 10) events++;
@@ -1167,8 +1756,282 @@ export class Client {
       last = chunk.at(-1) ?? 10;
     }
     const isEnded = last === 10;
-    this.#queue = { events: isEnded ? events : events + 1, bytes: size, isEnded };
-    return this.#queue;
+    const queue = { events: isEnded ? events : events + 1, bytes: size, isEnded };
+    this.#queues[kind] = queue;
+    return queue;
+  }
+
+  // Reports of use
+
+  /**
+   * Keeps a use for the next report, and returns its key. For a machine that never has a network, whose license has a key
+   * for reports. Throws {@linkcode Refused} without such a license, and if the service would refuse the use RangeError.
+   */
+  record(eventType: string, fields: EventDetails = {}): string {
+    const claims = this.#readReporting();
+    if (this.#readHead(claims) === null) this.#beginJournal(claims);
+    // An earlier clock is wrong.
+    const now = new Date(Math.max(Date.now(), claims.iat * 1_000));
+    const event = toEvent(eventType, fields, fields.occurredAt ?? now);
+    const why = whyNoUse(toFields(JSON.stringify(event)));
+    if (why !== undefined) throw new RangeError(`the use cannot be recorded: ${why}`);
+    this.#addToQueue("journal", event, {
+      events: MAX_JOURNAL_LINES,
+      bytes: MAX_JOURNAL_BYTES,
+      full: (path) => `${this.#lookAtQueue("journal").events} uses wait in ${path}: report them`,
+    });
+    return event.idempotency_key;
+  }
+
+  /**
+   * Writes what was recorded since the last report as the next one, and returns its number; null if nothing is new. What
+   * does not fit into one report waits for the next one. Each report is also kept beside the state.
+   */
+  report(to: string, { withEvents = false }: ReportOptions = {}): number | null {
+    requireFolder(dirname(to));
+    const claims = this.#readReporting();
+    return this.#lock(() => {
+      const head = this.#readHead(claims);
+      // What a crash left: the journal may still begin with what the last report holds.
+      if (head !== null) this.#cutJournal(head);
+      const made = head === null ? null : this.#makeReport(claims, head, withEvents);
+      if (head === null || made === null || made.text === null) {
+        this.#log(`report: nothing is new since report ${head?.number ?? 0}`);
+        return null;
+      }
+      const number = head.number + 1;
+      const journal = this.#fileOf("journal");
+      const cut = { bytes: made.end, sha256: sha256(readBytes(journal, made.end)) };
+      const next = { ...head, number, digest: made.digest, cut };
+      mkdirSync(this.#fileOf("reports"), { recursive: true, mode: 0o700 });
+      // In this order a crash loses nothing, and no number is used twice.
+      replaceFile(this.#reportPath(number), `${made.text}\n`);
+      this.#writeHead(next);
+      this.#cutJournal(next);
+      const damaged = made.dropped > 0 ? `${made.dropped} damaged lines dropped; ` : "";
+      const waiting = this.#lookAtQueue("journal").events;
+      this.#log(`report: ${damaged}${made.uses} uses in report ${number}, ${waiting} waiting`);
+      try {
+        replaceFile(to, `${made.text}\n`);
+      } catch (error) {
+        const kept = `report ${number} is in ${this.#fileOf("reports")}, but not at ${to}`;
+        throw new Error(`${kept}: ${toLine(messageOf(error))}; use report-again`);
+      }
+      return number;
+    });
+  }
+
+  /** Writes an earlier report again, with the same bytes. */
+  reportAgain(number: number, to: string): void {
+    requireFolder(dirname(to));
+    const path = this.#reportPath(number);
+    if (!existsSync(path)) throw new Refused(`there is no report ${number}`);
+    replaceFile(to, readBytes(path, MAX_REPORT_BYTES + 1));
+  }
+
+  readonly #reportPath = (number: number): string =>
+    join(this.#fileOf("reports"), `${String(number).padStart(6, "0")}.report`);
+
+  /** The claims of the license with which this machine reports. Also use after its end is a fact. */
+  #readReporting(): Reporting {
+    const { sub, report, iat } = this.#readKept();
+    const { machine, key } = (report ?? {}) as Fields;
+    const isGood = typeof machine === "string" && typeof key === "string" && typeof sub === "string";
+    if (!isGood)
+      throw new Refused("this license has no key for reports: ask the vendor for a file with --fingerprint");
+    return { iat, license_id: sub, machine, key };
+  }
+
+  /** The report that a crash left without a head, else a new one. */
+  #makeReport({ license_id: licenseId, machine, key }: Reporting, head: Head, withEvents: boolean): Report {
+    const lines = () => readLines(this.#fileOf("journal"));
+    const request = { licenseId, machine, key, head, madeAt: nowSeconds(), client: CLIENT, withEvents };
+    if (!existsSync(this.#fileOf("journal")))
+      return { text: null, digest: null, uses: 0, dropped: 0, end: 0 };
+    const path = this.#reportPath(head.number + 1);
+    if (existsSync(path)) {
+      const text = readStart(path, MAX_REPORT_BYTES).trim();
+      const fields = toFields(Buffer.from(text.split(".", 2)[1] ?? "", "base64url").toString());
+      const { made_at, clients, days, events } = fields as Partial<Record<string, unknown>>;
+      const madeAt = parseTime(made_at);
+      const client = Array.isArray(clients) ? String(clients[0]) : "";
+      const most = Array.isArray(days) ? days.reduce((sum, row) => sum + Number(row?.count), 0) : 0;
+      // The same lines give the same text. Nobody was given another text: the copy is written last.
+      const again = makeReport(lines(), {
+        ...request,
+        ...{ madeAt, client, withEvents: events !== undefined, mostUses: most },
+      });
+      if (again.text === text) return again;
+    }
+    return makeReport(lines(), request);
+  }
+
+  /** Makes the head of the journal, unless another process has made it meanwhile. */
+  #beginJournal({ license_id, machine }: Reporting): void {
+    const path = this.#fileOf("journal.head");
+    const journal = randomBytes(16).toString("hex");
+    const newPath = `${path}.${randomUUID()}`;
+    replaceFile(
+      newPath,
+      JSON.stringify({ journal, license_id, machine, number: 0, digest: null, cut: null }),
+    );
+    try {
+      linkSync(newPath, path);
+    } catch (error) {
+      // A disk without such links: then two processes must not begin at the same moment.
+      if (!existsSync(path)) renameSync(newPath, path);
+      else if ((error as { code?: unknown }).code !== "EEXIST") throw error;
+    } finally {
+      rmSync(newPath, { force: true });
+    }
+  }
+
+  readonly #writeHead = (head: Head): void => replaceFile(this.#fileOf("journal.head"), JSON.stringify(head));
+
+  /** Null before the first use. */
+  #readHead({ license_id, machine }: Reporting): Head | null {
+    const path = this.#fileOf("journal.head");
+    const reports = this.#fileOf("reports");
+    if (!existsSync(path) && !existsSync(reports)) return null;
+    const head = toHead(toFields(readOrNothing(path)));
+    // A new journal would begin with number 1 again, which the service refuses.
+    if (head === null)
+      throw new Refused(
+        `${path} is missing or damaged: restore it, or move it, the journal and ${reports} away`,
+      );
+    if (head.license_id !== license_id || head.machine !== machine)
+      throw new Refused(
+        `${this.#fileOf("journal")} belongs to another license or machine: move it, its .head and ${reports} away`,
+      );
+    return head;
+  }
+
+  /** Removes what the last report holds, if the journal still begins with it: each line has a key, so it cannot come again. */
+  #cutJournal({ cut }: Head): void {
+    const path = this.#fileOf("journal");
+    if (cut === null || sizeOf(path) < cut.bytes) return;
+    if (sha256(readBytes(path, cut.bytes)) !== cut.sha256) return;
+    // Who adds a line meanwhile adds it again.
+    replaceFile(path, readBytes(path, 2 * MAX_JOURNAL_BYTES, cut.bytes));
+    this.#queues.journal = null;
+  }
+
+  /** Whether a line counts that was added to a journal while another process replaced it: a use counts once. */
+  #isReported(file: number, key: string): boolean {
+    const cut = toHead(toFields(readOrNothing(this.#fileOf("journal.head"))))?.cut;
+    const begin = readOpen(file, cut?.bytes ?? 0);
+    if (begin.includes(key) && sha256(begin) === cut?.sha256) return true;
+    const path = this.#fileOf("journal");
+    return existsSync(path) && readBytes(path, 2 * MAX_JOURNAL_BYTES).includes(key);
+  }
+
+  /** Does something that no other process does meanwhile. */
+  #lock<Result>(work: () => Result): Result {
+    const path = this.#fileOf("journal.lock");
+    if (existsSync(path) && !isAtWork(path)) rmSync(path, { force: true });
+    let file: number;
+    try {
+      file = openSync(path, "wx", 0o600);
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== "EEXIST") throw error;
+      throw new Refused("another report is being written: wait until it is done");
+    }
+    try {
+      writeAll(file, String(process.pid));
+      return work();
+    } finally {
+      closeSync(file);
+      rmSync(path, { force: true });
+    }
+  }
+
+  // Bundles
+
+  /**
+   * Replaces the license by the one of a bundle, and copies its models and its other files into folders. Checks the whole
+   * bundle first: one that is refused changes nothing. Throws {@linkcode Refused}.
+   */
+  async openBundle(path: string, { modelsFolder, filesFolder }: BundleFolders = {}): Promise<OpenedBundle> {
+    this.#requireKeys();
+    for (const folder of [modelsFolder, filesFolder]) if (folder !== undefined) requireFolder(folder);
+    const { audience = "" } = this.#options;
+    const terms = {
+      audience,
+      keyId: this.#record?.key_id,
+      fingerprint: this.state.fingerprint,
+      now: nowSeconds(),
+      seen: this.state.seen,
+      highestIat: this.#record?.iat ?? 0,
+      kept: this.#keptOrNull(),
+    };
+    /** The new files by the paths that they get, and those that are there already. */
+    const waiting = new Map<string, { readonly newPath: string; readonly file: number }>();
+    const pathOf = ({ kind, path: inBundle }: BundledFile) => {
+      const folder = kind === "model" ? modelsFolder : filesFolder;
+      return folder === undefined ? undefined : join(folder, inBundle.slice(inBundle.indexOf("/") + 1));
+    };
+    const save = async (file: BundledFile) => {
+      const target = pathOf(file);
+      if (target === undefined) return undefined;
+      if (waiting.has(target))
+        throw new Refused(`two files of the bundle would be ${target}: name two folders`);
+      const there = statSync(target, { throwIfNoEntry: false });
+      if (there !== undefined && !there.isFile()) throw new Refused(`${target} is no file: move it away`);
+      if (there !== undefined && (await hashFile(target)) === `sha256:${file.sha256}`) return undefined;
+      const newPath = `${target}.${randomUUID()}`;
+      const opened = openSync(newPath, "wx", 0o600);
+      waiting.set(target, { newPath, file: opened });
+      return (chunk: Uint8Array) => writeAll(opened, chunk);
+    };
+    const close = (file: number, isWhole: boolean) => {
+      try {
+        if (isWhole) fsyncSync(file);
+      } finally {
+        closeSync(file);
+      }
+    };
+    try {
+      const { license, claims, files } = await readBundle(createReadStream(path), this.#pinned, {
+        terms,
+        save,
+      });
+      const moved = [...waiting];
+      // The license comes last: with it the program may use what the bundle has.
+      this.#replaceLicense(license, claims, { days: null, borrowed: false }, () => {
+        for (const [target, { newPath, file }] of moved) {
+          waiting.set(target, { newPath, file: -1 });
+          close(file, true);
+        }
+        for (const [target, { newPath }] of moved) renameSync(newPath, target);
+      });
+      const pathsOf = (kind: BundledFile["kind"]) =>
+        files.filter((file) => file.kind === kind).flatMap((file) => pathOf(file) ?? []);
+      return { claims, models: pathsOf("model"), files: pathsOf("file") };
+    } finally {
+      for (const { newPath, file } of waiting.values()) {
+        if (file >= 0) close(file, false);
+        rmSync(newPath, { force: true });
+      }
+    }
+  }
+
+  /** The claims of the kept license if it is for this machine and key, also if it is not good now. */
+  #readKept(): Claims {
+    this.#requireKeys();
+    if (!existsSync(this.#fileOf("license")))
+      throw new Refused("there is no license: borrow one while there is a network");
+    if (this.#isOthers) throw new Refused("the license is for another key");
+    const claims = this.#readClaims();
+    return checkNames(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, 0));
+  }
+
+  #keptOrNull(): Claims | null {
+    try {
+      return this.#readKept();
+    } catch (error) {
+      if (error instanceof Refused) return null;
+      throw error;
+    }
   }
 
   // Requests
@@ -1199,6 +2062,10 @@ export class Client {
     const isGet = withHeader && fields === undefined;
     const body = JSON.stringify(withHeader ? fields : { api_key: apiKey, ...fields });
     const headers: Record<string, string> = withHeader ? { "X-API-Key": apiKey } : {};
+    if (url === "") {
+      this.cause = "no address of a service is set";
+      return null;
+    }
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     // A redirect is not followed: the key is for one address only.
     const options: RequestInit = { headers, signal, redirect: "manual" };
@@ -1240,6 +2107,12 @@ export class Client {
   }
 }
 
+interface QueueBounds {
+  readonly events: number;
+  readonly bytes: number;
+  readonly full: (path: string) => string;
+}
+
 interface Waiting {
   readonly signal?: AbortSignal | undefined;
   readonly ref?: boolean;
@@ -1263,6 +2136,38 @@ function fileNameOf({ name, version, download_url: link }: Model): string {
   const isGood = [name, version].every((text) => /^[A-Za-z0-9][A-Za-z0-9._+-]*$/.test(text));
   if (isGood && fileName.length <= MAX_FILE_NAME_LENGTH) return fileName;
   throw new Refused(`the service sent a name that is no file name: ${toLine(fileName)}`);
+}
+
+function toHead(fields: Fields): Head | null {
+  const { journal, number, digest, license_id, machine, cut } = fields;
+  const isHex = (value: unknown, digits: number) =>
+    typeof value === "string" && value.length === digits && /^[0-9a-f]+$/.test(value);
+  const { bytes, sha256: begin } = (cut ?? {}) as Fields;
+  const isGood =
+    isHex(journal, 32) &&
+    isTexts([license_id, machine]) &&
+    isWithin(number, Number.MAX_SAFE_INTEGER - 1) &&
+    (number === 0 ? digest === null : isHex(digest, 64)) &&
+    (cut === null || (isWithin(bytes, 2 * MAX_JOURNAL_BYTES) && isHex(begin, 64)));
+  return isGood ? ({ journal, number, digest, license_id, machine, cut } as Head) : null;
+}
+
+function requireFolder(folder: string): void {
+  if (!existsSync(folder)) throw new Refused(`there is no folder ${folder}: create it`);
+}
+
+/** Whether the process that wrote the lock is at work. In a container each process may have the same number as ours. */
+function isAtWork(lock: string): boolean {
+  const pid = Number(readOrNothing(lock));
+  const ageMs = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+  if (pid === process.pid || ageMs > LOCK_MS) return false;
+  // It has just been made, and not yet been written.
+  if (pid === 0) return true;
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as { code?: unknown }).code === "EPERM";
+  }
 }
 
 /** Only a strong tag stands for the same bytes. */
@@ -1336,15 +2241,21 @@ const USAGE = `Usage: claviger_client.ts COMMAND
   borrow [DAYS] | give-back                      a signed license, for the time without a network
   models | download NAME [VERSION] FOLDER        the models of the license
   log TYPE [MODEL] | send                        events, which wait in a queue
+  record TYPE [MODEL]                            use, on a machine that never has a network
+  report FILE [--events] | report-again NUMBER FILE
+  open-bundle FILE [MODELS_FOLDER [FILES_FOLDER]]
   check LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]
 Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, perhaps LICENSE_FINGERPRINT and LICENSE_NAME, and for signed licenses
-LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them.`;
+LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them; status, features, record, report, report-again and
+open-bundle need neither LICENSE_URL nor LICENSE_KEY.`;
+
+const OFFLINE_COMMANDS = ["status", "features", "record", "report", "report-again", "open-bundle"];
 
 /** How many arguments each command takes. */
 const ARGUMENTS: Readonly<Record<string, readonly [least: number, most: number]>> = {
   ...{ activate: [0, 0], run: [0, 0], status: [0, 0], release: [0, 0], validate: [0, 0], features: [0, 0] },
   ...{ borrow: [0, 1], "give-back": [0, 0], models: [0, 0], download: [2, 3], log: [1, 2], send: [0, 0] },
-  check: [4, 5],
+  ...{ record: [1, 2], report: [1, 2], "report-again": [2, 2], "open-bundle": [1, 3], check: [4, 5] },
 };
 
 const logLine = (line: string) => void process.stderr.write(`${line}\n`);
@@ -1356,12 +2267,13 @@ async function main([command = "", ...args]: readonly string[]): Promise<number>
   // The program that this module replaces had no commands: its only arguments were those of `check`.
   const isOld = !Object.hasOwn(ARGUMENTS, command) && existsSync(command);
   if (isOld && (args.length === 3 || args.length === 4)) return checkFile([command, ...args]);
-  const { LICENSE_URL: url, LICENSE_KEY: apiKey, LICENSE_STATE: stateFile, ...more } = process.env;
+  const { LICENSE_URL: url = "", LICENSE_KEY: apiKey = "", LICENSE_STATE: stateFile, ...more } = process.env;
   const [least, most] = (Object.hasOwn(ARGUMENTS, command) && ARGUMENTS[command]) || [1, 0];
-  const isWrong = args.length < least || args.length > most;
-  if (isWrong || (command === "borrow" && !/^\d{0,5}$/.test(args[0] ?? ""))) return showUsage();
+  const isWrong = args.length < least || args.length > most || !isRightNumber(command, args);
+  if (isWrong) return showUsage();
   if (command === "check") return checkFile(args);
-  if (!url || !apiKey || !stateFile) return showUsage();
+  const isOffline = OFFLINE_COMMANDS.includes(command);
+  if (!stateFile || (!isOffline && (url === "" || apiKey === ""))) return showUsage();
   let client: Client;
   try {
     client = new Client({
@@ -1382,6 +2294,12 @@ async function main([command = "", ...args]: readonly string[]): Promise<number>
     logLine(`refused: ${messageOf(error)}`);
     return 1;
   }
+}
+
+function isRightNumber(command: string, [first = "", second]: readonly string[]): boolean {
+  if (command === "borrow") return /^\d{0,5}$/.test(first);
+  if (command === "report") return second === undefined || second === "--events";
+  return command !== "report-again" || /^[1-9]\d{0,14}$/.test(first);
 }
 
 async function runCommand(client: Client, command: string, args: readonly string[]): Promise<boolean> {
@@ -1440,6 +2358,24 @@ async function runCommand(client: Client, command: string, args: readonly string
     case "log":
       print(client.logEvent(first, { modelName: second || undefined }));
       return true;
+    case "record":
+      print(client.record(first, { modelName: second || undefined }));
+      return true;
+    case "report": {
+      const number = client.report(first, { withEvents: second === "--events" });
+      if (number !== null) print(String(number));
+      return true;
+    }
+    case "report-again":
+      client.reportAgain(Number(first), second);
+      return true;
+    case "open-bundle": {
+      const folders = { modelsFolder: second || undefined, filesFolder: third };
+      const { claims, models, files } = await client.openBundle(first, folders);
+      printClaims(claims);
+      print(...models.map((path) => `model ${path}`), ...files.map((path) => `file ${path}`));
+      return true;
+    }
     default: {
       const { accepted, refused, waiting } = await client.sendEvents();
       print(`accepted ${accepted}`, `refused ${refused}`, `waiting ${waiting}`);
