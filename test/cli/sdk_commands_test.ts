@@ -3,10 +3,12 @@
  * models and events. The other tests of the clients are about places on machines.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createHash, createHmac } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
+import { makeBundle } from "./sdk_bundles.ts";
 import {
   countEvents,
   inOrder,
@@ -51,6 +53,30 @@ function create(language: Language, url: string, more = {}) {
     read: (kind: string) => readFileSync(`${client.stateFile}.${kind}`, "utf8"),
   };
 }
+
+/** A machine in a closed network has neither the address of a service nor an API key. */
+const OFFLINE = { LICENSE_KEY: "" };
+const LICENSE_ID = "lic_01a2038780767b698ef799a812850001";
+const REPORT_KEY = Buffer.alloc(32, 7);
+const REPORT = { machine: "5d".repeat(32), key: REPORT_KEY.toString("base64url") };
+
+/** Reads a report as the service does. */
+function readReport(path: string) {
+  const line = readFileSync(path, "utf8").replace(/\n$/, "");
+  const [head = "", payload = "", signature] = line.split(".");
+  const expected = createHmac("sha256", REPORT_KEY).update(`${head}.${payload}`).digest("base64url");
+  expect(signature).toBe(expected);
+  expect(JSON.parse(Buffer.from(head, "base64url").toString())).toEqual({
+    ...{ alg: "HS256", typ: "usage-report+jwt" },
+  });
+  const fields = JSON.parse(Buffer.from(payload, "base64url").toString());
+  const digest = createHash("sha256").update(line).digest("hex");
+  return { fields, digest, journal: fields.journal, day: fields.days[0].day };
+}
+
+/** The last line of what a command says. */
+const lastOf = async (running: Promise<{ readonly lines: readonly string[] }>) =>
+  (await running).lines.at(-1);
 
 describe("a module of the page `sdk` as a program", () => {
   for (const language of MODULES) {
@@ -241,7 +267,11 @@ describe("a module of the page `sdk` as a program", () => {
       const { run } = create(language, service.url);
       for (const args of [
         ...[[], ["help"], ["activate", "now"], ["borrow", "long"], ["log"], ["send", "all"]],
-        ...[["download", "speller"], ["check", "license", "keys"], ["toString"]],
+        ...[["download", "speller"], ["check", "license", "keys"], ["toString"], ["record"], ["open-bundle"]],
+        ...[
+          ["report", "file", "--all"],
+          ["report-again", "first", "file"],
+        ],
       ]) {
         const { status, out, lines } = await run(...args);
         expect({ args, status, out }).toEqual({ args, status: 2, out: "" });
@@ -251,6 +281,7 @@ describe("a module of the page `sdk` as a program", () => {
           "give-back",
           "download NAME [VERSION] FOLDER",
           "check LICENSE KEYS",
+          "open-bundle FILE",
         ])
           expect(lines.join("\n")).toContain(command);
       }
@@ -373,6 +404,134 @@ describe("a module of the page `sdk` as a program", () => {
       write(signLicense());
       expect((await run("status")).status).toBe(0);
       expect(service.requests).toEqual([]);
+    });
+
+    test.concurrent(`records its use and reports it, without a network, an address or an API key: ${language.name}`, async () => {
+      const { run, home, read, stateFile } = create(language, "", OFFLINE);
+      const [first, second, again] = ["first", "second", "again"].map((name) => join(home, name));
+      expect(await lastOf(run("record", "inference"))).toBe(
+        "refused: there is no license: borrow one while there is a network",
+      );
+      writeFileSync(`${stateFile}.license`, signLicense());
+      expect(await lastOf(run("report", first))).toBe(
+        "refused: this license has no key for reports: ask the vendor for a file with --fingerprint",
+      );
+      writeFileSync(`${stateFile}.license`, signLicense({ sub: LICENSE_ID, report: REPORT }));
+      const nothing = { status: 0, out: "", lines: ["report: nothing is new since report 0"] };
+      expect(await run("report", first)).toEqual(nothing);
+      const recorded = await run("record", "inference", "speller");
+      const key = expect.stringMatching(/^[0-9a-f]{32}\n$/);
+      expect(recorded).toEqual({ status: 0, out: key, lines: [] });
+      for (const type of ["error", "inference"]) expect((await run("record", type)).status).toBe(0);
+      expect((await run("record", "shutdown")).status).toBe(1);
+      for (const kind of ["journal", "journal.head"])
+        expect(statSync(`${stateFile}.${kind}`).mode & 0o777).toBe(0o600);
+      expect(await run("report", first)).toEqual({
+        ...{ status: 0, out: "1\n", lines: ["report: 3 uses in report 1, 0 waiting"] },
+      });
+      expect(read("journal")).toBe("");
+      const { journal, day, ...one } = readReport(first);
+      const row = { day, event_type: "inference", model_name: null, count: 1, failed: 0 };
+      const clients = [expect.stringMatching(/^(python|typescript) \d+\.\d+\.\d+$/)];
+      const made_at = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:]{8}Z$/);
+      const same = { version: 1, license_id: LICENSE_ID, machine: REPORT.machine, made_at, clients };
+      expect(one.fields).toEqual({
+        ...{ ...same, journal, number: 1, previous: null },
+        days: [{ ...row, event_type: "error", failed: 1 }, row, { ...row, model_name: "speller" }],
+      });
+      const kept = statSync(join(`${stateFile}.reports`, "000001.report"));
+      expect(kept.mode & 0o777).toBe(0o600);
+
+      // With each event, after the end of the license.
+      expect((await run("record", "inference", "speller")).status).toBe(0);
+      const now = Math.floor(Date.now() / 1_000);
+      const ended = { iat: now - 600, nbf: now - 600, exp: now - 1 };
+      writeFileSync(`${stateFile}.license`, signLicense({ sub: LICENSE_ID, report: REPORT, ...ended }));
+      expect((await run("status")).status).toBe(1);
+      const event = JSON.parse(read("journal"));
+      expect(event).toEqual({
+        ...{ idempotency_key: expect.stringMatching(/^[0-9a-f]{32}$/), event_type: "inference" },
+        ...{ occurred_at: expect.stringMatching(/^[\dT:-]{19}\.\d{3}Z$/), model_name: "speller" },
+      });
+      expect((await run("report", second, "--events")).out).toBe("2\n");
+      expect(readReport(second).fields).toEqual({
+        ...{ ...same, journal, number: 2, previous: one.digest, events: [event] },
+        days: [{ ...row, day: event.occurred_at.slice(0, 10), model_name: "speller" }],
+      });
+      expect(await run("report", second)).toMatchObject({
+        ...{ status: 0, out: "", lines: ["report: nothing is new since report 2"] },
+      });
+      expect(await run("report-again", "1", again)).toEqual({ status: 0, out: "", lines: [] });
+      expect(readFileSync(again, "utf8")).toBe(readFileSync(first, "utf8"));
+      expect(await lastOf(run("report-again", "3", again))).toBe("refused: there is no report 3");
+      expect(await lastOf(run("report", join(home, "missing", "file")))).toBe(
+        `refused: there is no folder ${join(home, "missing")}: create it`,
+      );
+    });
+
+    test.concurrent(`opens a bundle, and nothing of one that is not for it: ${language.name}`, async () => {
+      const { run, home, read, stateFile } = create(language, "", OFFLINE);
+      const [models, files] = ["models", "files"].map((name) => join(home, name));
+      mkdirSync(models);
+      mkdirSync(files);
+      const open = (bundle: Uint8Array, ...folders: readonly string[]) => {
+        writeFileSync(join(home, "bundle.tar"), bundle);
+        return run("open-bundle", join(home, "bundle.tar"), ...folders);
+      };
+      const now = Math.floor(Date.now() / 1_000);
+      const contents = { models: { speller: "a model" }, files: { "core-2.tar.gz": "core", empty: "" } };
+      const bundle = makeBundle({ ...contents, license: { iat: now - 10, nbf: now - 10 } });
+      const altered = Buffer.from(bundle);
+      altered[bundle.indexOf("a model")] = 65;
+      for (const [wrong, why] of [
+        [altered, "the bundle is not genuine: models/speller-1.0.0.onnx is not what its manifest says"],
+        [Buffer.concat([bundle, Buffer.alloc(512)]), "the bundle is not genuine: something follows its end"],
+        [makeBundle({ ...contents, license: { aud: "other" } }), "the license is for another product"],
+        [
+          makeBundle({ ...contents, license: { fingerprint: "workstation-8" } }),
+          "the license is for another machine",
+        ],
+        [
+          makeBundle({ ...contents, license: { iat: now + 900 } }),
+          "the clock is behind: correct it, or open a newer bundle or license",
+        ],
+        [makeBundle({ ...contents, license: { exp: now } }), "the license has expired: go online"],
+      ] as const) {
+        const { status, out, lines } = await open(wrong, models, files);
+        expect({ status, out, lines }).toEqual({ status: 1, out: "", lines: [`refused: ${why}`] });
+        expect([readdirSync(models), readdirSync(files)]).toEqual([[], []]);
+        expect(readdirSync(home).toSorted()).toEqual(["bundle.tar", "files", "keys.json", "models", "state"]);
+      }
+      const opened = await open(bundle, models, files);
+      const paths = [
+        `model ${join(models, "speller-1.0.0.onnx")}`,
+        `file ${join(files, "core-2.tar.gz")}`,
+        `file ${join(files, "empty")}`,
+      ];
+      expect({ ...opened, out: opened.out.split("\n").slice(1) }).toEqual({
+        ...{ status: 0, lines: [] },
+        out: ["feature streaming", "value channels 8", 'value region "eu"', ...paths, ""],
+      });
+      expect(readFileSync(join(models, "speller-1.0.0.onnx"), "utf8")).toBe("a model");
+      expect(readFileSync(join(files, "core-2.tar.gz"), "utf8")).toBe("core");
+      expect(readdirSync(home).filter((name) => !name.startsWith("state")).length).toBe(4);
+      expect(JSON.parse(read("license.terms"))).toMatchObject({ days: null, borrowed: false, iat: now - 10 });
+      expect((await run("status")).status).toBe(0);
+
+      const older = makeBundle({ license: { iat: now - 11, nbf: now - 11 } });
+      expect(await lastOf(open(older))).toBe("refused: this bundle is older than the license that is there");
+      // A clock that was a year ahead: the bundle that was opened already does not help, a newer one does.
+      const ahead = { ...JSON.parse(readFileSync(stateFile, "utf8")), seen: now + 31_536_000 };
+      writeFileSync(stateFile, JSON.stringify(ahead));
+      expect((await run("status")).status).toBe(1);
+      expect(await lastOf(open(bundle, models, files))).toBe(
+        "refused: the clock is behind: correct it, or open a newer bundle or license",
+      );
+      expect((await open(makeBundle({ license: { iat: now - 9, nbf: now - 9 } }))).status).toBe(0);
+      expect((await run("status")).status).toBe(0);
+      expect(await lastOf(open(bundle, join(home, "none")))).toBe(
+        `refused: there is no folder ${join(home, "none")}: create it`,
+      );
     });
   }
 });

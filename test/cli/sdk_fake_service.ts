@@ -129,8 +129,13 @@ export function signLicense(more: object = {}): string {
     ...{ aud: "svc", key_id: KEY_ID, fingerprint: "workstation-7", license_type: "research" },
     ...{ features: ["streaming"], entitlements: { channels: 8, region: "eu" }, ...times, ...more },
   };
+  return signAs("license", claims);
+}
+
+/** Signs a license, or the manifest of a bundle. */
+export function signAs(kind: "license" | "bundle", claims: object): string {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const text = `${encode({ alg: "EdDSA", typ: "license+jwt", kid: pair.kid })}.${encode(claims)}`;
+  const text = `${encode({ alg: "EdDSA", typ: `${kind}+jwt`, kid: pair.kid })}.${encode(claims)}`;
   return `${text}.${sign(null, Buffer.from(text), pair.privateKey).toString("base64url")}`;
 }
 

@@ -406,21 +406,23 @@ def read_bundle(
         refuse_bundle("it does not begin with a manifest")
     manifest = verify_signed(to_signed(read_content(file, size)), pinned, "bundle")
     if not is_manifest(manifest) or manifest["iat"] != at:
-        refuse_bundle("its manifest is none that this program knows")
+        refuse_bundle("its manifest has another form")
     check_manifest(manifest)
     license = ""
     for entry in manifest["files"]:
         if read_exactly(file, TAR_BLOCK_BYTES) != tar_header(entry["path"], entry["size"], at):
-            refuse_bundle(f"{entry['path']} is not where its manifest has it")
+            refuse_bundle(f"the header of {entry['path']} is not the one that its manifest describes")
         content = hashed(read_content(file, entry["size"]), entry)
         if entry["kind"] == "license":
             license = to_signed(content)
             if not is_license_of(manifest, verify(license, pinned)):
-                refuse_bundle("its license is not that of its manifest")
+                refuse_bundle("it has another license than its manifest says")
         else:
             take(entry, content)
-    if read_exactly(file, 2 * TAR_BLOCK_BYTES) != bytes(2 * TAR_BLOCK_BYTES) or file.read(1) != b"":
-        refuse_bundle("something follows its last file")
+    if read_exactly(file, 2 * TAR_BLOCK_BYTES) != bytes(2 * TAR_BLOCK_BYTES):
+        refuse_bundle("something else stands where it must end")
+    if file.read(1) != b"":
+        refuse_bundle("something follows its end")
     return license
 
 def refuse_bundle(why: str) -> NoReturn:
@@ -454,7 +456,7 @@ def read_content(file: Any, size: int) -> Iterable[bytes]:
         left -= CHUNK_BYTES
     padding = -size % TAR_BLOCK_BYTES
     if read_exactly(file, padding) != bytes(padding):
-        refuse_bundle("something follows one of its files")
+        refuse_bundle("its padding is not zero")
 
 def hashed(parts: Iterable[bytes], entry: Fields) -> Iterable[bytes]:
     """The same bytes. Raises Refused at their end if they are not those that the manifest names."""
@@ -469,7 +471,7 @@ def to_signed(parts: Iterable[bytes]) -> str:
     """A signed text, which ends with a newline."""
     data = b"".join(parts)
     if not data.endswith(b"\n") or not data.isascii():
-        refuse_bundle("a text in it has another form")
+        refuse_bundle("a text has no end of its line")
     return data[:-1].decode()
 
 def is_manifest(claims: Fields) -> bool:
