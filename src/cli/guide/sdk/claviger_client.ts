@@ -59,6 +59,8 @@ const MAX_EVENT_BYTES = 65_536;
 const MAX_QUEUE_EVENTS = 100_000;
 const MAX_QUEUE_BYTES = 67_108_864;
 const FIRST_DAY = "2020-01-01"; // a use before it comes from a clock that was never set
+/** The end of a journal that is being reported. No use has a line like it. */
+const SEAL = '\n{"sealed":true}\n';
 const LOCK_MS = 3_600_000; // no report takes an hour
 const MAX_JOURNAL_LINES = 1_000_000;
 const MAX_JOURNAL_BYTES = 268_435_456;
@@ -764,8 +766,8 @@ async function readFrom(
   }
   if (license === undefined) throw notGenuine("bundle", "it has no license");
   if (!(await bytes.take(2 * TAR_BLOCK_BYTES)).equals(Buffer.alloc(2 * TAR_BLOCK_BYTES)))
-    throw notGenuine("bundle", "something else stands where it must end");
-  if (!(await bytes.isEnd())) throw notGenuine("bundle", "something follows its end");
+    throw notGenuine("bundle", "something follows its last file");
+  if (!(await bytes.isEnd())) throw notGenuine("bundle", "something follows its last file");
   return { ...license, files };
 }
 
@@ -1023,7 +1025,7 @@ function writeAll(file: number, part: string | Uint8Array): void {
  * `isKept` finds it kept when it looks at the file that was replaced.
  */
 function addToFile(path: string, text: string, isKept: (file: number) => boolean = () => false): void {
-  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+  for (let tries = 1; tries <= 100; tries++) {
     const file = openSync(path, "a+", 0o600);
     try {
       writeAll(file, text);
@@ -1269,7 +1271,8 @@ export class Client {
   async #tryOften(request: Request): Promise<Next> {
     for (let tries = 1; ; tries++) {
       const [next, waitSeconds] = await this.#step(request);
-      if (next !== request || this.answer?.status === 409 || tries === MAX_TRIES) return next;
+      if (next !== request || this.answer?.status === 409 || tries === MAX_TRIES || this.#options.url === "")
+        return next;
       await pause(waitSeconds);
     }
   }
@@ -1748,12 +1751,17 @@ export class Client {
     const begin = known?.isEnded && known.bytes < size ? known : { events: 0, bytes: 0 };
     let events = begin.events;
     let last = 10;
-    for (let at = begin.bytes; at < size; ) {
-      const chunk = readBytes(path, MAX_BATCH_BYTES, at);
-      if (chunk.length === 0) break;
-      for (const byte of chunk) if (byte === 10) events++;
-      at += chunk.length;
-      last = chunk.at(-1) ?? 10;
+    try {
+      for (let at = begin.bytes; at < size; ) {
+        const chunk = readBytes(path, MAX_BATCH_BYTES, at);
+        if (chunk.length === 0) break;
+        for (const byte of chunk) if (byte === 10) events++;
+        at += chunk.length;
+        last = chunk.at(-1) ?? 10;
+      }
+    } catch (error) {
+      // Another process has just taken the journal away for a report.
+      if (codeOfFailure(error) !== "ENOENT") throw error;
     }
     const isEnded = last === 10;
     const queue = { events: isEnded ? events : events + 1, bytes: size, isEnded };
@@ -1792,24 +1800,26 @@ export class Client {
     const claims = this.#readReporting();
     return this.#lock(() => {
       const head = this.#readHead(claims);
-      // What a crash left: the journal may still begin with what the last report holds.
-      if (head !== null) this.#cutJournal(head);
       const made = head === null ? null : this.#makeReport(claims, head, withEvents);
       if (head === null || made === null || made.text === null) {
         this.#log(`report: nothing is new since report ${head?.number ?? 0}`);
         return null;
       }
       const number = head.number + 1;
-      const journal = this.#fileOf("journal");
-      const cut = { bytes: made.end, sha256: sha256(readBytes(journal, made.end)) };
+      const taken = this.#fileOf("journal.old");
+      const cut = { bytes: made.end, sha256: sha256(readBytes(taken, made.end)) };
       const next = { ...head, number, digest: made.digest, cut };
       mkdirSync(this.#fileOf("reports"), { recursive: true, mode: 0o700 });
       // In this order a crash loses nothing, and no number is used twice.
       replaceFile(this.#reportPath(number), `${made.text}\n`);
       this.#writeHead(next);
       this.#cutJournal(next);
+      // Who looks finds an empty journal rather than none.
+      appendFileSync(this.#fileOf("journal"), "", { mode: 0o600 });
       const damaged = made.dropped > 0 ? `${made.dropped} damaged lines dropped; ` : "";
-      const waiting = this.#lookAtQueue("journal").events;
+      const rest = existsSync(taken) ? [...this.#readTaken()] : [];
+      const left = rest.filter(({ text }) => text !== "").length;
+      const waiting = left + this.#lookAtQueue("journal").events;
       this.#log(`report: ${damaged}${made.uses} uses in report ${number}, ${waiting} waiting`);
       try {
         replaceFile(to, `${made.text}\n`);
@@ -1842,28 +1852,47 @@ export class Client {
     return { iat, license_id: sub, machine, key };
   }
 
-  /** The report that a crash left without a head, else a new one. */
-  #makeReport({ license_id: licenseId, machine, key }: Reporting, head: Head, withEvents: boolean): Report {
-    const lines = () => readLines(this.#fileOf("journal"));
+  /** The report that a crash left without a head, else a new one; null if nothing is new. */
+  #makeReport(
+    { license_id: licenseId, machine, key }: Reporting,
+    head: Head,
+    withEvents: boolean,
+  ): Report | null {
     const request = { licenseId, machine, key, head, madeAt: nowSeconds(), client: CLIENT, withEvents };
-    if (!existsSync(this.#fileOf("journal")))
-      return { text: null, digest: null, uses: 0, dropped: 0, end: 0 };
-    const path = this.#reportPath(head.number + 1);
-    if (existsSync(path)) {
-      const text = readStart(path, MAX_REPORT_BYTES).trim();
-      const fields = toFields(Buffer.from(text.split(".", 2)[1] ?? "", "base64url").toString());
-      const { made_at, clients, days, events } = fields as Partial<Record<string, unknown>>;
-      const madeAt = parseTime(made_at);
-      const client = Array.isArray(clients) ? String(clients[0]) : "";
-      const most = Array.isArray(days) ? days.reduce((sum, row) => sum + Number(row?.count), 0) : 0;
-      // The same lines give the same text. Nobody was given another text: the copy is written last.
-      const again = makeReport(lines(), {
-        ...request,
-        ...{ madeAt, client, withEvents: events !== undefined, mostUses: most },
-      });
-      if (again.text === text) return again;
+    while (this.#takeJournal(head)) {
+      const again = this.#makeAgain(head.number + 1, request);
+      const made = again ?? makeReport(this.#readTaken(), request);
+      if (made.text !== null) return made;
+      this.#log(`report: ${made.dropped} damaged lines dropped`);
+      rmSync(this.#fileOf("journal.old"));
     }
-    return makeReport(lines(), request);
+    return null;
+  }
+
+  #makeAgain(number: number, request: ReportRequest): Report | null {
+    const path = this.#reportPath(number);
+    if (!existsSync(path)) return null;
+    const text = readStart(path, MAX_REPORT_BYTES).trim();
+    const payload = Buffer.from(text.split(".", 2)[1] ?? "", "base64url").toString();
+    const { made_at, clients, days, events }: Partial<Fields> = toFields(payload);
+    const made = makeReport(this.#readTaken(), {
+      ...request,
+      madeAt: parseTime(made_at),
+      client: Array.isArray(clients) ? String(clients[0]) : "",
+      withEvents: events !== undefined,
+      mostUses: Array.isArray(days) ? days.reduce((sum, row) => sum + Number(row?.count), 0) : 0,
+    });
+    // The same lines give the same text. Nobody was given another text: the copy is written last.
+    return made.text === text ? made : null;
+  }
+
+  /** The lines before the seal. */
+  *#readTaken(): Generator<JournalLine, undefined> {
+    for (const line of readLines(this.#fileOf("journal.old"))) {
+      if (line.text === SEAL.trim()) break;
+      yield line;
+    }
+    return undefined;
   }
 
   /** Makes the head of the journal, unless another process has made it meanwhile. */
@@ -1880,7 +1909,7 @@ export class Client {
     } catch (error) {
       // A disk without such links: then two processes must not begin at the same moment.
       if (!existsSync(path)) renameSync(newPath, path);
-      else if ((error as { code?: unknown }).code !== "EEXIST") throw error;
+      else if (codeOfFailure(error) !== "EEXIST") throw error;
     } finally {
       rmSync(newPath, { force: true });
     }
@@ -1906,23 +1935,43 @@ export class Client {
     return head;
   }
 
-  /** Removes what the last report holds, if the journal still begins with it: each line has a key, so it cannot come again. */
-  #cutJournal({ cut }: Head): void {
+  /**
+   * Takes the journal away, so that what other processes record meanwhile goes into a new one, and seals it. Lines before
+   * the seal are reported. Who finds its line after the seal adds it to the new journal: so each use counts once. Returns
+   * false if nothing is there.
+   */
+  #takeJournal(head: Head): boolean {
     const path = this.#fileOf("journal");
-    if (cut === null || sizeOf(path) < cut.bytes) return;
-    if (sha256(readBytes(path, cut.bytes)) !== cut.sha256) return;
-    // Who adds a line meanwhile adds it again.
-    replaceFile(path, readBytes(path, 2 * MAX_JOURNAL_BYTES, cut.bytes));
-    this.#queues.journal = null;
+    const taken = this.#fileOf("journal.old");
+    for (;;) {
+      if (!existsSync(taken)) {
+        if (sizeOf(path) === 0) return false;
+        renameSync(path, taken);
+        this.#queues.journal = null;
+      }
+      if (!readBytes(taken, 2 * MAX_JOURNAL_BYTES).includes(SEAL)) appendFileSync(taken, SEAL);
+      // What a crash left: it may still begin with what the last report holds.
+      this.#cutJournal(head);
+      if (existsSync(taken)) return true;
+    }
   }
 
-  /** Whether a line counts that was added to a journal while another process replaced it: a use counts once. */
+  /** Removes what the last report holds, if the taken journal begins with it: each line has a key, so it cannot come again. */
+  #cutJournal({ cut }: Head): void {
+    const path = this.#fileOf("journal.old");
+    if (cut === null || sizeOf(path) < cut.bytes) return;
+    const bytes = readBytes(path, 2 * MAX_JOURNAL_BYTES);
+    if (sha256(bytes.subarray(0, cut.bytes)) !== cut.sha256) return;
+    const rest = bytes.subarray(cut.bytes, Math.max(cut.bytes, bytes.indexOf(SEAL)));
+    if (rest.length === 0) rmSync(path);
+    else replaceFile(path, rest, SEAL);
+  }
+
+  /** Whether a line counts that was added to a journal while another process took it away. */
   #isReported(file: number, key: string): boolean {
-    const cut = toHead(toFields(readOrNothing(this.#fileOf("journal.head"))))?.cut;
-    const begin = readOpen(file, cut?.bytes ?? 0);
-    if (begin.includes(key) && sha256(begin) === cut?.sha256) return true;
-    const path = this.#fileOf("journal");
-    return existsSync(path) && readBytes(path, 2 * MAX_JOURNAL_BYTES).includes(key);
+    const bytes = readOpen(file, 2 * MAX_JOURNAL_BYTES);
+    const seal = bytes.indexOf(SEAL);
+    return seal < 0 || bytes.indexOf(key) < seal;
   }
 
   /** Does something that no other process does meanwhile. */
@@ -1933,7 +1982,7 @@ export class Client {
     try {
       file = openSync(path, "wx", 0o600);
     } catch (error) {
-      if ((error as { code?: unknown }).code !== "EEXIST") throw error;
+      if (codeOfFailure(error) !== "EEXIST") throw error;
       throw new Refused("another report is being written: wait until it is done");
     }
     try {
@@ -2043,7 +2092,7 @@ export class Client {
       const status = statusOf(question, answer);
       this.#log(`${question}: ${describe(question, answer, this.cause)}`);
       if (answer !== null && status === 200) return answer;
-      if (!isPassing(status) || failures + 1 === MAX_TRIES) {
+      if (!isPassing(status) || failures + 1 === MAX_TRIES || this.#options.url === "") {
         const why = this.cause || `its answer has status ${answer?.status} and is not from the service`;
         if (status === 0) throw new Refused(`the service gave no answer: ${why}`);
         throw new Refused(toLine(answer?.body.error || `status ${status}`), codeOf(answer?.body ?? {}));
@@ -2152,6 +2201,8 @@ function toHead(fields: Fields): Head | null {
   return isGood ? ({ journal, number, digest, license_id, machine, cut } as Head) : null;
 }
 
+const codeOfFailure = (error: unknown): unknown => (error as { code?: unknown }).code;
+
 function requireFolder(folder: string): void {
   if (!existsSync(folder)) throw new Refused(`there is no folder ${folder}: create it`);
 }
@@ -2166,7 +2217,7 @@ function isAtWork(lock: string): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    return (error as { code?: unknown }).code === "EPERM";
+    return codeOfFailure(error) === "EPERM";
   }
 }
 
