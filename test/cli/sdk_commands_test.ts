@@ -408,7 +408,9 @@ describe("a module of the page `sdk` as a program", () => {
 
     test.concurrent(`records its use and reports it, without a network, an address or an API key: ${language.name}`, async () => {
       const { run, home, read, stateFile } = create(language, "", OFFLINE);
-      const [first, second, again] = ["first", "second", "again"].map((name) => join(home, name));
+      const [first = "", second = "", again = ""] = ["first", "second", "again"].map((name) =>
+        join(home, name),
+      );
       expect(await lastOf(run("record", "inference"))).toBe(
         "refused: there is no license: borrow one while there is a network",
       );
@@ -471,7 +473,7 @@ describe("a module of the page `sdk` as a program", () => {
 
     test.concurrent(`opens a bundle, and nothing of one that is not for it: ${language.name}`, async () => {
       const { run, home, read, stateFile } = create(language, "", OFFLINE);
-      const [models, files] = ["models", "files"].map((name) => join(home, name));
+      const [models = "", files = ""] = ["models", "files"].map((name) => join(home, name));
       mkdirSync(models);
       mkdirSync(files);
       const open = (bundle: Uint8Array, ...folders: readonly string[]) => {

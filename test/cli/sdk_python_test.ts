@@ -23,34 +23,15 @@ import {
   startFakeService,
   VALID,
 } from "./sdk_fake_service.ts";
-import { createInstaller, LANGUAGES, MODULES, type Settings } from "./sdk_languages.ts";
+import { createInstaller, type Settings } from "./sdk_languages.ts";
+import { hasCryptography, python, runProgram, WHY } from "./sdk_python.ts";
 
 // A busy machine starts an interpreter in seconds, and the client waits for real.
 setDefaultTimeout(120_000);
 
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
-const python = LANGUAGES.find(({ name }) => name === "Python");
 const folder = useFolder();
 const install = createInstaller(folder, KEY);
-
-/** Whether this Python can check a signature. */
-const hasCryptography =
-  python !== undefined &&
-  Bun.spawnSync([...python.command, "-c", "import cryptography"], { stderr: "ignore" }).exitCode === 0;
-if (python !== undefined && !hasCryptography)
-  console.warn("Skipped the check of licenses in Python: python3 has no package cryptography");
-
-/** Runs a program that imports the module, with a text as its input; returns what it prints as JSON. */
-async function runProgram(text: string, input = "") {
-  const program = `import json, sys\nsys.path.insert(0, ${JSON.stringify(MODULES)})\n${text}`;
-  const child = Bun.spawn([...(python?.command ?? []), "-W", "error", "-c", program], {
-    ...{ stdin: new Blob([input]), stdout: "pipe", stderr: "pipe", timeout: 100_000 },
-    env: { PATH: process.env.PATH ?? "" },
-  });
-  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-  expect({ status: await child.exited, err }).toEqual({ status: 0, err: "" });
-  return JSON.parse(out);
-}
 
 const VECTORS = `
 from claviger_client import *
@@ -81,17 +62,6 @@ print(json.dumps({
     "licenses": [verdict(**case) for case in vectors["licenses"]["cases"]],
 }))`;
 
-const WHY: Readonly<Record<string, string>> = {
-  no_license: "the file holds no license",
-  not_pinned: "none of the pinned keys has signed the license: update this program",
-  not_genuine: "the license is not genuine",
-  other_product: "the license is for another product",
-  other_key: "the license is for another key",
-  other_machine: "the license is for another machine",
-  clock_behind: "the clock is behind: correct it, or open a newer bundle or license",
-  expired: "the license has expired: go online",
-};
-
 describe.skipIf(python === undefined)("the pure functions of the client: Python", () => {
   const input = JSON.stringify({ ...vectors, licenses: ofLicenses });
   const results = python === undefined ? undefined : runProgram(VECTORS, input);
@@ -119,8 +89,9 @@ describe.skipIf(python === undefined)("the pure functions of the client: Python"
 /** Installs the client in Python for a service. */
 function createClient({ url }: FakeService, more: Settings = {}) {
   if (python === undefined) throw new Error("python3 is missing");
+  const { module } = python;
   const { stateFile, runArguments, start, readState } = install(python, url, more);
-  return { stateFile, readState, start, run: (...args: string[]) => runArguments([python.module, ...args]) };
+  return { stateFile, readState, start, run: (...args: string[]) => runArguments([module, ...args]) };
 }
 
 const inSeconds = (seconds: number) =>

@@ -63,6 +63,7 @@ describe.each(MINORS)("the module in Python works in Python 3.%d", (minor) => {
     symlinkSync(python ?? "", join(bin, "python3"));
     const files = [
       "sdk_python_test.ts",
+      "sdk_python_closed_test.ts",
       "sdk_vectors_test.ts",
       "sdk_clients_test.ts",
       "sdk_commands_test.ts",

@@ -16,6 +16,9 @@ import os, random, re, secrets, socket, ssl, sys, threading, time, urllib.error,
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+if sys.platform != "win32":
+    import fcntl
+
 CLIENT = "python 0.5.0"  # what reports of use say of this program
 
 OFFLINE_SECONDS = 7 * 86_400  # the longest time for which a place may be used without an answer
@@ -567,19 +570,21 @@ class EventQueue:
                 pass
 
     def append(self, line: bytes) -> bool:
-        """Returns whether the line is kept, which another process may have prevented."""
+        """Returns whether the file to which the line was added still has its name."""
         with open(self.path, "ab+", buffering=0, opener=open_private) as file:
-            size, lines, is_ended = self.count(file)
-            line = line if is_ended else b"\n" + line  # a crash has cut the last line
-            if lines >= self.max_events or size + len(line) > self.max_bytes:
-                raise QueueFull(self.full.format(lines, self.path))
-            if file.write(line) != len(line):
-                raise OSError(f"cannot write {self.path}: the disk is full")
-            self.counted = (size + len(line), lines + 1, True)
-            return self.is_kept(file, line)
+            self.write(file, line)
+            return self.has_name(file)
 
-    def is_kept(self, file: Any, line: bytes) -> bool:
-        """Whether the file to which the line was added still has its name."""
+    def write(self, file: Any, line: bytes) -> None:
+        size, lines, is_ended = self.count(file)
+        line = line if is_ended else b"\n" + line  # a crash has cut the last line
+        if lines >= self.max_events or size + len(line) > self.max_bytes:
+            raise QueueFull(self.full.format(lines, self.path))
+        if file.write(line) != len(line):
+            raise OSError(f"cannot write {self.path}: the disk is full")
+        self.counted = (size + len(line), lines + 1, True)
+
+    def has_name(self, file: Any) -> bool:
         with contextlib.suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(file.fileno()), os.stat(self.path))
         return False
@@ -696,21 +701,26 @@ class Journal(EventQueue):
             while line := file.readline(MAX_EVENT_BYTES + 1):
                 yield line
 
+    def append(self, line: bytes) -> bool:
+        """Returns whether the line was added. Then it is there once, also while another process cuts the file."""
+        with open(self.path, "ab+", buffering=0, opener=open_private) as file:
+            lock(file)
+            has_name = self.has_name(file)
+            if has_name:
+                self.write(file, line)
+            return has_name
+
     def drop(self, cut: Fields) -> None:
         """Removes the begin of the file if it is there still: each line has a random key, so it cannot come again."""
-        with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb") as old:
+        with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb+") as old:
+            lock(old)
             if hash_begin(old, cut["bytes"]) == cut["sha256"]:
-                self.put_rest(b"", old)  # who adds a line meanwhile adds it again
+                self.put_rest(b"", old)
 
-    def is_kept(self, file: Any, line: bytes) -> bool:
-        """A use counts once: it may be in the report for which the file was replaced, or in the new file already."""
-        if super().is_kept(file, line):
-            return True
-        head = to_head(read_fields(f"{self.path}.head"))
-        if head is not None and head.cut is not None and file.seek(0, os.SEEK_END) <= head.cut["bytes"]:
-            file.seek(0)
-            return hash_begin(file, head.cut["bytes"]) == str(head.cut["sha256"])
-        return any(each.strip() == line.strip() for each in self.read())
+def lock(file: Any) -> None:
+    """Keeps other processes out until the file is closed. Windows has no such lock."""
+    if sys.platform != "win32":
+        fcntl.flock(file, fcntl.LOCK_EX)
 
 def hash_begin(file: Any, size: int) -> str:
     """SHA-256 of so many bytes, which are read; "" if the file is shorter."""
@@ -723,30 +733,38 @@ def hash_begin(file: Any, size: int) -> str:
 @contextlib.contextmanager
 def lock_file(path: str, refusal: str) -> Iterator[None]:
     """Keeps other processes out. Takes over what a process that has ended, or that began an hour ago, left."""
+    file = create_lock(path)
+    if file is None:
+        if is_left(path):
+            remove(path)
+        file = create_lock(path)
+    if file is None:
+        raise Refused(refusal)
     try:
-        lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        if is_locked(path):
-            raise Refused(refusal) from None
-        remove(path)
-        lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.write(lock, b"%d" % os.getpid())
+        os.write(file, b"%d" % os.getpid())
         yield
     finally:
-        os.close(lock)
+        os.close(file)
         remove(path)
 
-def is_locked(path: str) -> bool:
-    with contextlib.suppress(OSError, OverflowError, ValueError), open(path, encoding="ascii") as file:
-        pid = int(file.read(20) or 0)
-        if time.time() - os.fstat(file.fileno()).st_mtime > 3_600 or pid == os.getpid():
-            return False
-        if os.name == "nt" or pid == 0:  # Windows cannot ask for a process so; another one may just be writing its id
+def create_lock(path: str) -> int | None:
+    with contextlib.suppress(FileExistsError):
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    return None
+
+def is_left(path: str) -> bool:
+    """Whether nobody holds a lock any more, although its file is there."""
+    try:
+        with open(path, encoding="ascii") as file:
+            pid, age = file.read(20), time.time() - os.fstat(file.fileno()).st_mtime
+        if age > 3_600 or pid == str(os.getpid()):  # in a container each process may have the same
             return True
-        with contextlib.suppress(PermissionError):
-            os.kill(pid, 0)
+        if sys.platform != "win32" and re.fullmatch("[1-9][0-9]{0,9}", pid):
+            os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
         return True
+    except (OSError, ValueError):  # it is gone, or its process belongs to another user
+        pass
     return False
 
 def write_report(
@@ -1194,7 +1212,7 @@ class Client:
         """Sends a request four times at most. Does not wait for a place."""
         for _ in range(MAX_TRIES - 1):
             following, seconds = self.step(request)
-            if following != request or self.answer is not None and self.answer.status == 409:
+            if following != request or self.url == "" or self.answer is not None and self.answer.status == 409:
                 return following
             pause(seconds, threading.Event())
         return self.step(request)[0]
@@ -1653,7 +1671,10 @@ class Client:
         check_use(use)
         with self.lock:
             if self.read_head(claims, machine) is None:
-                self.write_head(Head(secrets.token_hex(16), str(claims["sub"]), machine))
+                with open(self.journal.path, "ab", opener=open_private) as file:
+                    lock(file)  # of several processes, one alone begins the journal
+                    if self.read_head(claims, machine) is None:
+                        self.write_head(Head(secrets.token_hex(16), str(claims["sub"]), machine))
         self.journal.add(use)
         return str(use["idempotency_key"])
 
@@ -1677,7 +1698,8 @@ class Client:
             os.makedirs(self.reports, 0o700, exist_ok=True)
             write_file(self.report_path(number), [text])
             self.write_head(head._replace(number=number, digest=sha256(made.text), cut=made.cut))
-            self.journal.drop(made.cut)
+            with contextlib.suppress(OSError):  # such as a full disk: the next report begins with it
+                self.journal.drop(made.cut)
             damaged = f"{made.dropped} damaged lines dropped; " if made.dropped > 0 else ""
             waiting = self.journal.waiting()
             self.log(f"report: {damaged}{made.uses} uses in report {number}, {waiting} waiting")
@@ -1739,8 +1761,9 @@ class Client:
     def read_head(self, claims: Fields, machine: str) -> Head | None:
         """The file beside the journal; None before the first use."""
         path = f"{self.journal.path}.head"
+        has_begun = os.path.exists(path) or os.path.exists(self.reports)
         head = to_head(read_fields(path))
-        if head is None and (os.path.exists(path) or os.path.exists(self.reports)):
+        if head is None and has_begun:
             # A new journal would begin at number 1, which the service refuses.
             raise Refused(f"{path} is missing or damaged: restore it, or move it, the journal and {self.reports} away")
         if head is not None and (head.license_id, head.machine) != (claims["sub"], machine):
@@ -1765,7 +1788,7 @@ class Client:
             self.log(f"{request}: {describe(request, answer, self.cause)}")
             if answer is not None and status == 200:
                 return answer.body
-            if not is_failure(status) or failures == MAX_TRIES - 1:
+            if not is_failure(status) or failures == MAX_TRIES - 1 or self.url == "":
                 break
             pause(wait_after(status, answer, failures), threading.Event())
             failures += 1

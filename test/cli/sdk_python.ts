@@ -1,0 +1,36 @@
+/** What the tests of the client in Python share: the interpreter, programs that import the module, and its sentences. */
+import { expect } from "bun:test";
+import { LANGUAGES, MODULES } from "./sdk_languages.ts";
+
+export const python = LANGUAGES.find(({ name }) => name === "Python");
+
+/** Whether this Python can check a signature. */
+export const hasCryptography =
+  python !== undefined &&
+  Bun.spawnSync([...python.command, "-c", "import cryptography"], { stderr: "ignore" }).exitCode === 0;
+if (python !== undefined && !hasCryptography)
+  console.warn("Skipped the check of licenses in Python: python3 has no package cryptography");
+
+/** Runs a program that imports the module, with a text as its input; returns what it prints as JSON. */
+export async function runProgram(text: string, input = "") {
+  const program = `import json, sys\nsys.path.insert(0, ${JSON.stringify(MODULES)})\n${text}`;
+  const child = Bun.spawn([...(python?.command ?? []), "-W", "error", "-c", program], {
+    ...{ stdin: new Blob([input]), stdout: "pipe", stderr: "pipe", timeout: 100_000 },
+    env: { PATH: process.env.PATH ?? "" },
+  });
+  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  expect({ status: await child.exited, err }).toEqual({ status: 0, err: "" });
+  return JSON.parse(out);
+}
+
+/** The sentence of each reason in the vectors of licenses. */
+export const WHY: Readonly<Record<string, string>> = {
+  no_license: "the file holds no license",
+  not_pinned: "none of the pinned keys has signed the license: update this program",
+  not_genuine: "the license is not genuine",
+  other_product: "the license is for another product",
+  other_key: "the license is for another key",
+  other_machine: "the license is for another machine",
+  clock_behind: "the clock is behind: correct it, or open a newer bundle or license",
+  expired: "the license has expired: go online",
+};

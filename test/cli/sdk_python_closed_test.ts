@@ -1,0 +1,353 @@
+/**
+ * The client in Python on a machine without a network: its reports, its clock and its bundles are as the test vectors say, and
+ * no crash, no other process and no altered byte changes what counts.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync } from "node:fs";
+import { join } from "node:path";
+import packageJson from "../../package.json" with { type: "json" };
+import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
+import { useFolder } from "../support/use_folder.ts";
+import { makeBundle } from "./sdk_bundles.ts";
+import { PINNED_KEYS, signLicense } from "./sdk_fake_service.ts";
+import { hasCryptography, python, runProgram, WHY } from "./sdk_python.ts";
+
+// A busy machine starts an interpreter in seconds.
+setDefaultTimeout(120_000);
+
+const folder = useFolder();
+const LICENSE = { sub: "lic_01a2038780767b698ef799a812850001" };
+const REPORT = { machine: "5d".repeat(32), key: Buffer.alloc(32, 7).toString("base64url") };
+
+/** A client whose license has a key for reports, without a look at the signature: `create(folder)`. */
+const CLIENT = `
+import base64, gzip, os, time
+import claviger_client
+from claviger_client import *
+claims = {"sub": "${LICENSE.sub}", "iat": int(time.time()) - 60, "report": ${JSON.stringify(REPORT)}}
+def create(folder):
+    client = Client("", "", os.path.join(folder, "state"), fingerprint="workstation-7")
+    client.kept_license = lambda: (claims, {})
+    return client
+def read_reports(client):
+    reports = []
+    for name in sorted(name for name in os.listdir(client.reports) if name.endswith(".report")):
+        with open(os.path.join(client.reports, name), encoding="ascii") as file:
+            line = file.read().strip()
+        fields = json.loads(decode(line.split(".")[1]))
+        assert fields["previous"] == (sha256(reports[-1][0]) if reports else None)
+        assert fields["number"] == len(reports) + 1
+        reports.append((line, sum(row["count"] for row in fields["days"])))
+    return [count for _, count in reports]
+`;
+const newFolder = () => JSON.stringify(mkdtempSync(join(folder, "home-")));
+
+describe.skipIf(python === undefined)("reports and clocks: Python", () => {
+  const results =
+    python === undefined
+      ? undefined
+      : runProgram(
+          `${CLIENT}
+def report(license_id, machine, key, head, lines, made_at, client, with_events, **_):
+    made = write_report(
+        [f"{line}\\n".encode() for line in lines], Head(license_id=license_id, machine=machine, **head), decode(key),
+        made_at=made_at, clients=[client], with_events=with_events,
+    )
+    text = made.text if made.uses > 0 else None
+    return {"text": text, "uses": made.uses, "dropped": made.dropped, "digest": text and sha256(text)}
+def look(seen, highest_iat, iat, now, **_):
+    names, why = {"audience": "svc", "key_id": "key", "fingerprint": None}, None
+    seen = clock_after(seen, highest_iat, iat)
+    try:
+        check_terms({"aud": "svc", "key_id": "key", "iat": iat, "nbf": iat, "exp": now + 1}, now=now, seen=seen, **names)
+    except Refused as refused:
+        why = str(refused)
+    return {"seen": seen, "why": why}
+vectors = json.load(sys.stdin)
+print(json.dumps({
+    "client": claviger_client.CLIENT,
+    "reports": [report(**case) for case in vectors["reports"]],
+    "clocks": [look(**case) for case in vectors["clocks"]],
+}))`,
+          JSON.stringify(vectors),
+        );
+
+  test("are as the vectors say, and a report names the version of the module", async () => {
+    const { client, reports, clocks } = await results;
+    expect(client).toBe(`python ${packageJson.version}`);
+    expect(reports.length).toBe(vectors.reports.length);
+    for (const [index, { name, expect: expected }] of vectors.reports.entries())
+      expect({ name, ...reports[index] }).toEqual({ name, ...expected });
+    expect(clocks.length).toBe(vectors.clocks.length);
+    for (const [index, { name, expect: expected }] of vectors.clocks.entries()) {
+      const why = expected.why === null ? null : WHY[expected.why];
+      expect({ name, ...clocks[index] }).toEqual({ name, ...expected, why });
+    }
+  });
+});
+
+describe.skipIf(python === undefined)("records and reports: Python", () => {
+  test("`record` refuses what the service would refuse, and that alone", async () => {
+    const answers = await runProgram(`${CLIENT}
+client = create(${newFolder()})
+def refused(event_type="inference", **fields):
+    try:
+        client.record(event_type, **fields)
+    except ValueError as error:
+        return str(error)
+deep = {}
+for _ in range(32):
+    deep = {"a": deep}
+wrong = [
+    refused("shutdown"), refused(model_name="x" * 201), refused(model_name="a\\0"), refused(model_name="\\ud800"),
+    refused(inference_type="slow"), refused(duration_ms=-1), refused(duration_ms=float("inf")), refused(duration_ms=10**400),
+    refused(success=1), refused(error_message="x" * 2_001), refused(metadata={"a": "x" * 16_384}), refused(metadata=deep),
+    refused(metadata={"\\ufffd": 1}), refused(occurred_at="2019-12-31T23:59:59Z"), refused(occurred_at="2026-02-30T00:00:00Z"),
+    refused(occurred_at="today"),
+]
+right = [
+    refused(model_name="😀" * 200, error_message="é" * 2_000, duration_ms=1e308, metadata=deep["a"]),
+    refused("error", success=True, inference_type="batch", metadata={"list": [1, None, True, {"x": "y"}]}),
+    refused(occurred_at="2026-01-02T03:04:05Z"), refused(occurred_at="2026-01-02T03:04:05.67891Z"),
+]
+with open(client.journal.path, "rb") as file:
+    times = [json.loads(line)["occurred_at"] for line in file]
+path = client.journal.path + ".report"
+client.report(path, with_events=True)
+print(json.dumps([wrong, right, times[2:], read_reports(client)]))`);
+    const metadata =
+      "metadata must be an object of at most 32 levels and 16 KiB, with whole characters and finite numbers";
+    const time = "occurred_at must be a time in UTC from 2020 on, such as 2026-10-31T23:59:58.250Z";
+    const name = "model_name must be a text of at most 200 characters";
+    const duration = "duration_ms must be a number that is not negative";
+    expect(answers).toEqual([
+      [
+        "event_type must be one of inference, model_load, error",
+        ...[name, name, name, "inference_type must be batch or streaming", duration, duration, duration],
+        ...["success must be true or false", "error_message must be a text of at most 2000 characters"],
+        ...[metadata, metadata, metadata, time, time, time],
+      ],
+      [null, null, null, null],
+      ["2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05.678Z"],
+      [4],
+    ]);
+  });
+
+  test("a crash before or after any write loses no use, counts none twice, and leaves no gap in the numbers", async () => {
+    const counts = await runProgram(`${CLIENT}
+class Crash(BaseException):
+    pass
+replace, counts = os.replace, []
+for crash in range(9):
+    folder = os.path.join(${newFolder()}, str(crash))
+    os.mkdir(folder)
+    client, writes = create(folder), 0
+    for _ in range(3):
+        client.record("inference")
+    assert client.report(os.path.join(folder, "first")) == 1
+    for _ in range(4):
+        client.record("inference", model_name="é")
+    def fail(new, path):
+        global writes
+        if writes == crash:
+            raise Crash
+        replace(new, path)
+        writes += 2
+        if writes == crash + 1:
+            raise Crash
+    os.replace, has_crashed = fail, False
+    try:
+        client.report(os.path.join(folder, "second"), with_events=crash % 3 == 0)
+    except Crash:
+        has_crashed = True
+    os.replace = replace
+    # Its lock stays after a crash.
+    with open(client.journal.path + ".lock", "w") as file:
+        file.write("999999999")
+    client = create(folder)
+    client.record("error")
+    while client.report(os.path.join(folder, "third")) is not None:
+        pass
+    client.report_again(2, os.path.join(folder, "again"))
+    found = read_reports(client)
+    counts.append([has_crashed, found[0], sum(found), client.journal.waiting(), os.path.exists(client.journal.path + ".lock")])
+print(json.dumps(counts))`);
+    const rest = [3, 8, 0, false];
+    // Four files are replaced: the report, the head, the journal and the copy.
+    expect(counts).toEqual(Array.from({ length: 9 }, (_, crash) => [crash < 8, ...rest]));
+  });
+
+  test("the use of many processes counts once, also while another one reports", async () => {
+    const home = newFolder();
+    const recorder = `${CLIENT}
+client = create(${home})
+for _ in range(400):
+    client.record("inference")
+print(1)`;
+    const reporter = `${CLIENT}
+client = create(${home})
+until = time.monotonic() + 60
+while time.monotonic() < until:
+    try:
+        client.report(os.path.join(${home}, f"{os.getpid()}"))
+    except Refused as error:
+        assert str(error) == "another report is being written: wait until it is done"
+    if os.path.exists(client.reports) and sum(read_reports(client)) >= 1_200:
+        break
+print(json.dumps([sum(read_reports(client)), client.journal.waiting()]))`;
+    const programs = [recorder, recorder, recorder, reporter, reporter];
+    const [, , , ...counted] = await Promise.all(programs.map((text) => runProgram(text)));
+    expect(counted).toEqual([
+      [1_200, 0],
+      [1_200, 0],
+    ]);
+  });
+
+  test("a report holds what fits, a full journal says so, and a journal of others is refused", async () => {
+    const answers = await runProgram(`${CLIENT}
+folder = ${newFolder()}
+client, to = create(folder), os.path.join(folder, "out")
+client.record("inference")
+with open(client.journal.path, "rb") as file:
+    line = json.loads(file.read())
+with open(client.journal.path, "ab") as file:
+    for index in range(20_010):
+        file.write(to_json({**line, "idempotency_key": str(index), "model_name": str(index)}) + b"\\n")
+counts = [client.report(to), client.journal.waiting(), client.report(to), client.report(to), read_reports(client)]
+def refused(work):
+    try:
+        work()
+    except (Refused, QueueFull, OSError) as error:
+        return str(error).replace(folder, "")
+client.record("inference")
+Journal.max_events = 30_000
+with open(client.journal.path, "ab") as file:
+    file.write(b"{}\\n" * 30_000)
+full = refused(lambda: client.record("inference"))
+lost = client.report(to), refused(lambda: client.report(folder)), client.record("error") and refused(lambda: client.report(folder))
+client.kept_license = lambda: ({**claims, "sub": "lic_other"}, {})
+other = refused(lambda: client.record("inference"))
+client.kept_license = lambda: (claims, {})
+os.remove(client.journal.path + ".head")
+missing = refused(lambda: client.record("inference"))
+print(json.dumps([counts, full, lost, other, missing]))`);
+    expect(answers).toEqual([
+      [1, 11, 2, null, [20_000, 11]],
+      "30001 uses wait in /state.journal: report them",
+      [3, null, "report 4 is in /state.reports, but not at : Is a directory; use report-again"],
+      "/state.journal belongs to another license or machine: move it, its .head and /state.reports away",
+      "/state.journal.head is missing or damaged: restore it, or move it, the journal and /state.reports away",
+    ]);
+  });
+});
+
+describe.skipIf(!hasCryptography)("bundles: Python", () => {
+  const open = () => `${CLIENT}
+home = ${newFolder()}
+def list_files():
+    paths = [os.path.join(place, name) for place, _, names in os.walk(home) for name in names]
+    return sorted((path, os.stat(path).st_mtime_ns, os.stat(path).st_ino) for path in paths)
+def open_one(bundle, keys, audience, fingerprint, change=lambda client: None):
+    client = Client("", "", os.path.join(home, "state"), fingerprint=fingerprint or "", keys=keys, audience=audience)
+    change(client)
+    with open(os.path.join(home, "bundle"), "wb") as file:
+        file.write(bundle)
+    before = list_files()
+    folders = [os.path.join(home, name) for name in ("models", "files")]
+    try:
+        client.open_bundle(os.path.join(home, "bundle"), *folders)
+    except Refused as refused:
+        assert list_files() == before
+        return {"why": str(refused)}
+    opened = [sorted(os.listdir(folder)) for folder in folders]
+    for folder in folders:
+        for name in os.listdir(folder):
+            os.remove(os.path.join(folder, name))
+    return {"why": None, "models": opened[0], "files": opened[1]}
+for name in ("models", "files"):
+    os.mkdir(os.path.join(home, name))
+`;
+
+  test("are opened as the vectors say, and a refused one changes no file", async () => {
+    const results = await runProgram(
+      `${open()}
+vectors = json.load(sys.stdin)
+def run(bundle, audience, key_id, fingerprint, now, seen, highest_iat, kept, **_):
+    claviger_client.time.time = lambda: now
+    def change(client):
+        client.state = dataclasses.replace(client.state, seen=seen, fingerprint=fingerprint)
+        client.write_record("license.terms", {"key_id": key_id, "iat": highest_iat})
+        client.kept_license = lambda: (kept or {"iat": 0}, {})
+    return open_one(gzip.decompress(base64.b64decode(bundle)), vectors["keys"], audience, fingerprint, change)
+print(json.dumps([run(**case) for case in vectors["cases"]]))`,
+      JSON.stringify(vectors.bundles),
+    );
+    const why = {
+      ...WHY,
+      not_genuine: expect.stringMatching(/^the bundle is not genuine/),
+      not_pinned: "none of the pinned keys has signed the bundle: update this program",
+      older: "this bundle is older than the license that is there",
+    };
+    expect(results.length).toBe(vectors.bundles.cases.length);
+    for (const [index, { name, ...expected }] of vectors.bundles.cases.entries()) {
+      const { models, files } = expected;
+      const reason = expected.why === null ? null : why[expected.why as keyof typeof why];
+      expect({ name, ...results[index] }).toEqual({
+        name,
+        why: reason,
+        ...(reason === null && { models, files }),
+      });
+    }
+  });
+
+  test("are refused with any other byte, and when they are cut anywhere", async () => {
+    const bundle = makeBundle({ models: { speller: "a model" }, files: { core: "x".repeat(600) } });
+    const input = { bundle: bundle.toString("base64"), keys: PINNED_KEYS };
+    const results = await runProgram(
+      `${open()}
+import random
+given = json.load(sys.stdin)
+bundle, reasons = base64.b64decode(given["bundle"]), set()
+random.seed(50)
+for index in range(1_200):
+    altered = bytearray(bundle)
+    place = random.randrange(len(bundle))
+    if index % 3 == 0:
+        altered[place] ^= 1 << random.randrange(8)
+    elif index % 3 == 1:
+        altered = altered[:place]
+    else:
+        altered[place : place + random.randrange(3)] = bytes(random.randrange(256) for _ in range(random.randrange(1, 40)))
+    if altered != bundle:
+        reasons.add(str(open_one(altered, given["keys"], "svc", "workstation-7")["why"])[:12])
+print(json.dumps([sorted(reasons), open_one(bundle, given["keys"], "svc", "workstation-7")["why"]]))`,
+      JSON.stringify(input),
+    );
+    expect(results).toEqual([["none of the ", "the bundle i"], null]);
+  });
+
+  test("a license that was put there corrects a clock that was ahead if it is newer, and an older one never does", async () => {
+    const now = Math.floor(Date.now() / 1_000);
+    const issued = (iat: number) => signLicense({ iat, nbf: iat });
+    const licenses = [now - 20, now - 10, now - 20, now - 10, now - 5, now - 5].map(issued);
+    const works = await runProgram(
+      `${open()}
+given, works, real = json.load(sys.stdin), [], time.time
+for license in given["licenses"]:
+    client = Client("", "", os.path.join(home, "state"), fingerprint="workstation-7", keys=given["keys"], audience="svc")
+    with open(client.state_file + ".license", "w") as file:
+        file.write(license)
+    works.append(client.may_work())
+    claviger_client.time.time = lambda: real() + 86_400  # the clock is a day ahead for a while
+    client.may_work()
+    claviger_client.time.time = real
+    assert not client.may_work()
+client.give_back()
+with open(client.state_file + ".license", "w") as file:
+    file.write(license)
+print(json.dumps([*works, client.may_work()]))`,
+      JSON.stringify({ keys: PINNED_KEYS, licenses }),
+    );
+    expect(works).toEqual([true, true, false, false, true, false, false]);
+  });
+});
