@@ -29,6 +29,7 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  read,
   readSync,
   realpathSync,
   renameSync,
@@ -690,7 +691,7 @@ export interface BundleTerms extends Omit<Terms, "keyId"> {
   readonly kept: Pick<Claims, "iat" | "jti"> | null;
 }
 
-/** Takes the bytes of a file. They are not yet known to be right. */
+/** Takes the bytes of a file, which are not yet known to be right. A chunk is valid until this function returns. */
 export type Save = (chunk: Uint8Array) => void;
 
 /** Says how the bytes of a file are taken; undefined if they are only checked. */
@@ -749,7 +750,8 @@ async function readFrom(
     if (!(await bytes.take(TAR_BLOCK_BYTES)).equals(renderTarHeader(path, size, iat)))
       throw notGenuine("bundle", `the header of ${path} is not the one that its manifest describes`);
     const parts: Uint8Array[] = [];
-    const write = file.kind === "license" ? (chunk: Uint8Array) => void parts.push(chunk) : await save(file);
+    const write =
+      file.kind === "license" ? (chunk: Uint8Array) => void parts.push(Buffer.from(chunk)) : await save(file);
     const hash = createHash("sha256");
     for (let left = size; left > 0; ) {
       const chunk = await bytes.some(left);
@@ -767,7 +769,7 @@ async function readFrom(
   if (license === undefined) throw notGenuine("bundle", "it has no license");
   if (!(await bytes.take(2 * TAR_BLOCK_BYTES)).equals(Buffer.alloc(2 * TAR_BLOCK_BYTES)))
     throw notGenuine("bundle", "something follows its last file");
-  if (!(await bytes.isEnd())) throw notGenuine("bundle", "something follows its last file");
+  if (!(await bytes.isEnd())) throw notGenuine("bundle", "something follows its end");
   return { ...license, files };
 }
 
@@ -1015,8 +1017,27 @@ function replaceFile(path: string, ...parts: readonly (string | Buffer)[]): void
   }
 }
 
+/** Yields the bytes of a file. A chunk is valid until the next one is read: so a large file needs little memory. */
+async function* readChunks(path: string): AsyncGenerator<Uint8Array, undefined> {
+  const file = openSync(path, "r");
+  const buffer = Buffer.alloc(MAX_BATCH_BYTES);
+  try {
+    for (;;) {
+      const length = await new Promise<number>((resolve, reject) =>
+        read(file, buffer, 0, buffer.length, null, (error, bytes) =>
+          error ? reject(error) : resolve(bytes),
+        ),
+      );
+      if (length === 0) return undefined;
+      yield buffer.subarray(0, length);
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
 function writeAll(file: number, part: string | Uint8Array): void {
-  const bytes = Buffer.from(part);
+  const bytes = typeof part === "string" ? Buffer.from(part) : part;
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
 }
 
@@ -2040,7 +2061,7 @@ export class Client {
       }
     };
     try {
-      const { license, claims, files } = await readBundle(createReadStream(path), this.#pinned, {
+      const { license, claims, files } = await readBundle(readChunks(path), this.#pinned, {
         terms,
         save,
       });
