@@ -177,6 +177,20 @@ print(json.dumps(counts))`);
     expect(counts).toEqual(Array.from({ length: 9 }, (_, crash) => [crash < 8, ...rest]));
   });
 
+  test("a clock before the license was issued does not make a report that the service refuses", async () => {
+    const fields = await runProgram(`${CLIENT}
+folder = ${newFolder()}
+client = create(folder)
+client.record("inference")
+claviger_client.time.time = lambda: 86_400
+client.record("error")
+client.report(os.path.join(folder, "report"))
+with open(os.path.join(folder, "report"), encoding="ascii") as file:
+    fields = json.loads(decode(file.read().split(".")[1]))
+print(json.dumps([fields["made_at"] == render(claims["iat"]), [row["day"] == fields["made_at"][:10] for row in fields["days"]]]))`);
+    expect(fields).toEqual([true, [true, true]]);
+  });
+
   test("the use of many processes counts once, also while another one reports", async () => {
     const home = newFolder();
     const recorder = `${CLIENT}

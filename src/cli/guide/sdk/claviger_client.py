@@ -1690,7 +1690,8 @@ class Client:
             head = self.read_head(claims, machine)
             if head is not None and head.cut is not None:
                 self.journal.drop(head.cut)  # a crash may have left what the last report holds
-            made = self.next_report(head, key, with_events) if head is not None else None
+            now = max(int(time.time()), claims["iat"])  # an earlier clock is wrong
+            made = self.next_report(head, key, now, with_events) if head is not None else None
             if head is None or made is None or made.uses == 0:
                 self.log(f"report: nothing is new since report {head.number if head is not None else 0}")
                 return None
@@ -1710,7 +1711,7 @@ class Client:
                 raise OSError(f"report {number} is in {self.reports}, but not at {to}: {why}") from None
             return number
 
-    def next_report(self, head: Head, key: bytes, with_events: bool) -> Report:
+    def next_report(self, head: Head, key: bytes, now: int, with_events: bool) -> Report:
         """The report that a crash left half done, else a new one."""
         with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
             with open(self.report_path(head.number + 1), encoding="ascii") as file:
@@ -1723,10 +1724,7 @@ class Client:
             )
             if made.text == text:
                 return made
-        made_at = int(time.time())
-        return write_report(
-            self.journal.read(), head, key, made_at=made_at, clients=[CLIENT], with_events=with_events
-        )
+        return write_report(self.journal.read(), head, key, made_at=now, clients=[CLIENT], with_events=with_events)
 
     def report_again(self, number: int, to: str) -> None:
         """Writes an earlier report again, the same bytes."""
