@@ -291,6 +291,16 @@ describe("record() and report()", () => {
     expect(() => again().record("inference")).toThrow(`1000000 uses wait in ${file("journal")}: report them`);
   });
 
+  test("count no use before the license was issued", () => {
+    const iat = nowSeconds() + 86_400 * 40;
+    const { client, path } = create(signReporting({ iat }));
+    client.record("inference");
+    client.report(path("one"));
+    const { made_at, days } = readReport(path("one"));
+    expect(Date.parse(made_at) / 1_000).toBe(iat);
+    expect(days[0].day).toBe(made_at.slice(0, 10));
+  });
+
   test("count a use of a clock that was ahead at the time of the report", () => {
     const { client, path } = create();
     client.record("inference", { occurredAt: new Date(Date.now() + 30 * 86_400_000) });

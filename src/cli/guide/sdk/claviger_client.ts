@@ -1874,12 +1874,11 @@ export class Client {
   }
 
   /** The report that a crash left without a head, else a new one; null if nothing is new. */
-  #makeReport(
-    { license_id: licenseId, machine, key }: Reporting,
-    head: Head,
-    withEvents: boolean,
-  ): Report | null {
-    const request = { licenseId, machine, key, head, madeAt: nowSeconds(), client: CLIENT, withEvents };
+  #makeReport({ iat, ...reporting }: Reporting, head: Head, withEvents: boolean): Report | null {
+    const { license_id: licenseId, machine, key } = reporting;
+    // An earlier clock is wrong, and would move all use to its own day.
+    const madeAt = Math.max(nowSeconds(), Math.floor(iat));
+    const request = { licenseId, machine, key, head, madeAt, client: CLIENT, withEvents };
     while (this.#takeJournal(head)) {
       const again = this.#makeAgain(head.number + 1, request);
       const made = again ?? makeReport(this.#readTaken(), request);
