@@ -191,6 +191,18 @@ print(json.dumps([fields["made_at"] == render(claims["iat"]), [row["day"] == fie
     expect(fields).toEqual([true, [true, true]]);
   });
 
+  test("without an address and a key, the state that is there stays", async () => {
+    const stays = await runProgram(`${CLIENT}
+path = os.path.join(${newFolder()}, "state")
+Client("http://127.0.0.1:1", "key", path, fingerprint="workstation-7")
+with open(path) as file:
+    before = file.read()
+Client("", "", path, fingerprint="workstation-7")
+with open(path) as file:
+    print(json.dumps(file.read() == before))`);
+    expect(stays).toBe(true);
+  });
+
   test("the use of many processes counts once, also while another one reports", async () => {
     const home = newFolder();
     const recorder = `${CLIENT}

@@ -1163,6 +1163,8 @@ class Client:
         # A random fingerprint is stored before it is used: otherwise every start would take a new place.
         fingerprint = fingerprint or find_fingerprint() or saved.fingerprint or secrets.token_hex(32)
         owner = sha256(f"{self.url} {api_key} {fingerprint}")
+        if url == "" and api_key == "" and saved.fingerprint == fingerprint:
+            owner = saved.owner  # `status` without the settings must not begin a new state
         is_ours = saved.owner == owner and saved.fingerprint == fingerprint
         self.state = saved if is_ours else State(owner, fingerprint)
         if not os.path.isdir(os.path.dirname(state_file) or "."):
@@ -1930,7 +1932,7 @@ USAGE = """Usage: claviger_client.py COMMAND
                                      check the file of a signed license
 Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
 LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them; status, features, record, report,
-report-again and open-bundle need no LICENSE_URL and LICENSE_KEY"""
+report-again and open-bundle also work with neither LICENSE_URL nor LICENSE_KEY"""
 
 # The least and the most arguments of each command.
 COMMANDS = {
@@ -1940,7 +1942,7 @@ COMMANDS = {
     **{"record": (1, 2), "report": (1, 2), "report-again": (2, 2), "open-bundle": (1, 3)},
 }
 
-# These need neither the service nor its key.
+# These also work with neither the address of the service nor its key.
 OFFLINE_COMMANDS = ("status", "features", "record", "report", "report-again", "open-bundle")
 
 def is_right(command: str, args: Sequence[str]) -> bool:
@@ -2036,7 +2038,8 @@ def main(args: Sequence[str]) -> int:
         os.environ.get(f"LICENSE_{setting}", "")
         for setting in ("URL", "KEY", "STATE", "FINGERPRINT", "NAME", "KEYS", "AUDIENCE")
     )
-    needed = [] if command == "check" else [file] if command in OFFLINE_COMMANDS else [url, key, file]
+    is_offline = command in OFFLINE_COMMANDS and url == "" and key == ""
+    needed = [] if command == "check" else [file] if is_offline else [url, key, file]
     if not least <= len(more) <= most or not is_right(command, more) or "" in needed:
         print_error(USAGE)
         return 2
