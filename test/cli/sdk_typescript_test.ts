@@ -1,15 +1,17 @@
 /** The module of the page `sdk` in TypeScript, imported: it decides as the test vectors say, and survives what can fail. */
 import { describe, expect, test } from "bun:test";
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { Client, type ClientOptions, type Event, Refused } from "../../src/cli/guide/sdk/claviger_client.ts";
 import licenses from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
@@ -34,12 +36,14 @@ import { LANGUAGES } from "./sdk_languages.ts";
 
 const folder = useFolder();
 const NOBODY = "http://127.0.0.1:1";
+const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
+const OTHER_KEY = KEY.replace("live", "test");
 
 function create(service: FakeService | undefined, more: Partial<ClientOptions> = {}) {
   const stateFile = join(mkdtempSync(join(folder, "home-")), "state");
   const lines: string[] = [];
   const options = {
-    ...{ url: service?.url ?? NOBODY, apiKey: "svc_live_1", stateFile, fingerprint: "workstation-7" },
+    ...{ url: service?.url ?? NOBODY, apiKey: KEY, stateFile, fingerprint: "workstation-7" },
     ...{ keys: PINNED_KEYS, audience: "svc", log: (line: string) => void lines.push(line), ...more },
   };
   const client = new Client(options);
@@ -69,7 +73,35 @@ describe.each(LANGUAGES.filter(({ module }) => module.endsWith(".ts")))(
 describe("new Client()", () => {
   test("says what is wrong with the address, the folder and the keys", () => {
     for (const [more, why] of [
-      [{ url: "licenses.example.org" }, "the address of the service must begin with https:// or http://"],
+      ...[
+        ...["licenses.example.org", "ftp://host", "http://", "http://h:0", "https://h:65536", "http://h:x"],
+        ...[
+          "http://h/v1",
+          "http://h?",
+          "http://h#",
+          "http://ada:secret@h",
+          "http://h ",
+          "http://[::1",
+          "http://h//",
+        ],
+      ].map(
+        (url) =>
+          [
+            { url },
+            "the address of the service must be http://HOST or https://HOST, perhaps with :PORT, and without a path",
+          ] as const,
+      ),
+      ...["svc_live_1", `${KEY}0`, KEY.toUpperCase(), ` ${KEY}`, KEY.replace("live", "prod"), `${KEY}\n`].map(
+        (apiKey) =>
+          [
+            { apiKey },
+            "the API key must be letters and digits, _live_ or _test_, and 48 lowercase hex digits",
+          ] as const,
+      ),
+      ...["seven77", "x".repeat(201), "workstation-é", "workstation\n7"].map(
+        (fingerprint) =>
+          [{ fingerprint }, "the fingerprint must be 8 to 200 printable ASCII characters"] as const,
+      ),
       [
         { stateFile: join(folder, "missing", "state") },
         `there is no folder ${join(folder, "missing")}, so create it`,
@@ -78,6 +110,16 @@ describe("new Client()", () => {
       [{ keys: { keys: "x" } as object as { keys: [] } }, "keys is not a JWK set"],
     ] as const)
       expect(() => create(undefined, more)).toThrow(why);
+  });
+
+  test("takes every plain address", () => {
+    for (const url of [
+      "HTTP://h",
+      "https://licenses.example.org:65535/",
+      "http://[::1]:8080",
+      "http://a_b-c",
+    ])
+      expect(() => create(undefined, { url })).not.toThrow();
   });
 
   test("takes damaged files for none, and keeps foreign fields out of the state", async () => {
@@ -164,7 +206,7 @@ describe("licenses", () => {
       fresh: false,
       answer: VALID,
     });
-    expect(new Client({ ...options, apiKey: "svc_live_2" }).licenseAnswer()).toBeNull();
+    expect(new Client({ ...options, apiKey: OTHER_KEY }).licenseAnswer()).toBeNull();
     expect(new Client({ ...options, fingerprint: "workstation-8" }).licenseAnswer()).toBeNull();
   });
 
@@ -182,7 +224,7 @@ describe("licenses", () => {
     await client.validate();
     expect(client.entitlements()).toEqual(VALID.entitlements);
     expect(client.features()).toEqual(VALID.features);
-    const other = new Client({ ...options, apiKey: "svc_live_2" });
+    const other = new Client({ ...options, apiKey: OTHER_KEY });
     expect(other.mayWork()).toBe(false);
     expect(() => other.claims()).toThrow("the license is for another key");
     const { state } = new Client({ ...options, audience: "other" });
@@ -243,8 +285,234 @@ describe("licenses", () => {
   });
 });
 
+describe("places", () => {
+  const place = { body: { machine_id: null, expires_at: null } };
+
+  test("a call begins its waits at a second, whatever failed before", async () => {
+    using service = await startFakeService();
+    const { options, lines } = create(service);
+    const state = JSON.parse(readFileSync(options.stateFile, "utf8"));
+    writeFileSync(options.stateFile, JSON.stringify({ ...state, failures: 9 }));
+    service.on("/v1/machines/activate", inOrder("close", place));
+    expect(await new Client(options).activate()).toBe(true);
+    expect(lines[0]).toEndWith("; may not work; activate in 1 s");
+  });
+
+  test("the loop asks validate again when the kept answer is not fresh, at most once an hour", async () => {
+    using service = await startFakeService();
+    const { client, file, again } = create(service);
+    service.on("/v1/machines/activate", () => place);
+    service.on("/v1/machines/heartbeat", () => place);
+    service.on("/v1/auth/validate", () => ({ body: VALID }));
+    const runOnce = async (running: Client, isDone: () => boolean) => {
+      const stopping = new AbortController();
+      const ended = running.run(stopping.signal);
+      await until(isDone);
+      await Bun.sleep(100);
+      stopping.abort();
+      await ended;
+    };
+    // Nobody asked validate here.
+    await runOnce(client, () => service.requests.length === 1);
+    await client.validate();
+    await runOnce(client, () => service.to("/v1/machines/heartbeat").length === 1);
+    expect(service.to("/v1/auth/validate").length).toBe(1);
+    const saved = JSON.parse(readFileSync(file("validated"), "utf8"));
+    const old = { ...saved, fetched_at: saved.fetched_at - 3_600, until: saved.fetched_at - 1 };
+    writeFileSync(file("validated"), JSON.stringify(old));
+    const late = again();
+    expect(late.licenseAnswer()).toBeNull();
+    service.on("/v1/auth/validate", () => "close");
+    await runOnce(late, () => service.to("/v1/auth/validate").length === 2);
+    await runOnce(late, () => service.to("/v1/machines/heartbeat").length === 3);
+    expect(service.to("/v1/auth/validate").length).toBe(2);
+    service.on("/v1/auth/validate", () => ({ body: VALID }));
+    const renewed = again();
+    await runOnce(renewed, () => service.to("/v1/auth/validate").length === 3);
+    expect({ fresh: renewed.isFresh(), features: renewed.features() }).toEqual({
+      ...{ fresh: true, features: VALID.features },
+    });
+  });
+
+  test("a month that is used up takes no features away, and those of refresh are kept", async () => {
+    using service = await startFakeService();
+    const { client, lines, again } = create(service);
+    service.on("/v1/auth/validate", () => refusedWith(429, "QUOTA_EXCEEDED"));
+    service.on("/v1/auth/refresh", () => ({ body: VALID }));
+    const refusal = { error: "The sentence of QUOTA_EXCEEDED", code: "QUOTA_EXCEEDED" };
+    expect(await client.validate()).toEqual(refusal);
+    expect(again().features()).toEqual(VALID.features);
+    expect({ fresh: client.isFresh(), lines }).toEqual({
+      ...{ fresh: true, lines: ["validate: 429 QUOTA_EXCEEDED", "refresh: 200"] },
+    });
+    expect(service.to("/v1/auth/refresh")[0]?.fields).toEqual({ api_key: KEY });
+    service.on("/v1/auth/refresh", () => "close");
+    await client.validate();
+    expect(again().features()).toEqual(VALID.features);
+    service.on("/v1/auth/refresh", () => refusedWith(401, "INVALID_KEY"));
+    await client.validate();
+    expect(again().features()).toEqual([]);
+    service.on("/v1/auth/validate", () => refusedWith(429, "RATE_LIMIT_EXCEEDED"));
+    await client.validate();
+    expect(service.to("/v1/auth/refresh").length).toBe(3);
+  });
+
+  test("a key that is refused takes the borrowed license away, and no file that somebody put there", async () => {
+    using service = await startFakeService();
+    const { client, file, lines } = create(service);
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense()));
+    service.on("/v1/machines/activate", () => refusedWith(401, "INVALID_KEY"));
+    await client.borrow(3);
+    expect(client.mayWork()).toBe(true);
+    expect(await client.activate()).toBe(false);
+    expect({ works: client.mayWork(), isThere: existsSync(file("license")) }).toEqual({
+      ...{ works: false, isThere: false },
+    });
+    expect(lines).toContain("license: deleted, because the service refuses the key");
+    const now = Math.floor(Date.now() / 1_000);
+    for (const license of [
+      signLicense({ iat: now + 5, jti: "a" }),
+      signLicense({ iat: now - 5, jti: "b" }),
+    ]) {
+      await client.borrow(3);
+      writeFileSync(file("license"), license);
+      expect(await client.activate()).toBe(true);
+      expect(readFileSync(file("license"), "utf8")).toBe(license);
+    }
+  });
+
+  test("a place that the service did not take back keeps its license, and the latest end of all is named", async () => {
+    using service = await startFakeService();
+    const { client, file, again } = create(service);
+    const end = Math.floor(Date.now() / 1_000) + 900_000;
+    const machine_id = "mch_01a1fe1802a3718185e41c7c714fa538";
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense({ machine_id, exp: end })));
+    await client.borrow();
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense({ machine_id })));
+    await client.borrow();
+    service.on("/v1/machines/release", () => refusedWith(401, "INVALID_KEY"));
+    const refusal = await client.giveBack().catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(Refused);
+    expect(refusal).toMatchObject({
+      ...{ code: "INVALID_KEY" },
+      message: "the place was not given back, and the license stays: The sentence of INVALID_KEY",
+    });
+    expect({ works: client.mayWork(), isThere: existsSync(file("license")) }).toEqual({
+      ...{ works: true, isThere: true },
+    });
+    service.on("/v1/machines/release", () => ({ body: { released: true, machine_id } }));
+    const later = again();
+    expect({ end: await later.giveBack(), works: later.mayWork() }).toEqual({ end, works: false });
+    service.on("/v1/machines/release", () => refusedWith(404, "MACHINE_NOT_FOUND"));
+    expect(await again().giveBack()).toBe(end);
+  });
+
+  test("why() says what is wrong for people", async () => {
+    using service = await startFakeService();
+    const { client, options, again } = create(service);
+    const why = (of: Client) => {
+      const { message, code } = of.why() ?? {};
+      return { message, code };
+    };
+    expect(why(client)).toEqual({ message: "this machine has no place: activate it", code: "" });
+    for (const [code, status, more] of [
+      ["MACHINE_LIMIT_REACHED", 409, ": close the program on another machine, or ask your administrator"],
+      ["INVALID_KEY", 401, ": ask the vendor for a new key"],
+      ["KEY_EXPIRED", 401, ": ask the vendor for a new key"],
+      ["LICENSE_SUSPENDED", 403, ""],
+    ] as const) {
+      service.on("/v1/machines/activate", () => refusedWith(status, code));
+      await client.activate();
+      expect(why(client)).toEqual({ message: `The sentence of ${code}${more}`, code });
+    }
+    service.on("/v1/machines/activate", () => "close");
+    const lost = again();
+    const stopping = new AbortController();
+    const running = lost.run(stopping.signal);
+    await until(() => lost.cause !== "" && lost.why()?.message !== "this machine has no place: activate it");
+    stopping.abort();
+    await running;
+    expect(why(lost)).toEqual({
+      ...{ message: "the license service gives no answer: connection closed", code: "" },
+    });
+    const state = JSON.parse(readFileSync(options.stateFile, "utf8"));
+    writeFileSync(options.stateFile, JSON.stringify({ ...state, seen: state.seen + 3_600 }));
+    expect(why(again())).toEqual({
+      ...{ message: "the clock of this machine is behind: correct it, or go online", code: "" },
+    });
+    service.on("/v1/machines/activate", () => place);
+    expect(await client.activate()).toBe(true);
+    expect(client.why()).toBeNull();
+  });
+
+  test("describe() names the later end of the place and the license", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    const now = Math.floor(Date.now() / 1_000);
+    const toTime = (seconds: number) => new Date(seconds * 1_000).toISOString().replace(".000", "");
+    const seat = (seconds: number) => ({ body: { machine_id: null, expires_at: toTime(now + seconds) } });
+    service.on("/v1/machines/activate", inOrder(seat(600), seat(90_000)));
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense({ exp: now + 9_000 })));
+    await client.activate();
+    await client.borrow();
+    expect(client.describe()).toBe(`may work until ${toTime(now + 9_000)}`);
+    await client.activate();
+    expect(client.describe() > `may work until ${toTime(now + 89_000)}`).toBe(true);
+  });
+
+  test("a license for another audience is refused with both names", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    service.on("/v1/auth/license", () => licenseAnswer(signLicense({ aud: "other" })));
+    await expect(client.borrow()).rejects.toThrow("LICENSE_AUDIENCE is svc, and the license is for other");
+  });
+});
+
 describe("download()", () => {
   const bytes = crypto.getRandomValues(new Uint8Array(3_000_000));
+
+  test("returns an earlier file without a network, if it is whole and the program may work", async () => {
+    using service = await startFakeService();
+    const { client, options } = create(service);
+    const home = mkdtempSync(join(folder, "models-"));
+    const path = join(home, "speller-1.0.0.onnx");
+    const model = modelOf("speller", service.url, bytes);
+    service.on("/v1/models/list", () => listOf(model));
+    service.on("/file/speller.onnx", serveFile(bytes, '"tag"'));
+    expect(await client.download("speller", { folder: relative(process.cwd(), home) })).toBe(path);
+    expect(readFileSync(`${path}.checksum`, "utf8")).toBe(`${model.checksum}\n`);
+    rmSync(`${path}.checksum`);
+    await client.download("speller", { folder: home });
+    expect(readFileSync(`${path}.checksum`, "utf8")).toBe(`${model.checksum}\n`);
+
+    const offline = new Client({ ...options, url: "" });
+    const get = (more = {}) => offline.download("speller", { folder: home, ...more });
+    await expect(get()).rejects.toThrow("the service gave no answer");
+    writeFileSync(`${options.stateFile}.license`, signLicense());
+    expect(offline.mayWork()).toBe(true);
+    expect([await get(), await get({ version: "1.0.0" })]).toEqual([path, path]);
+    await expect(get({ version: "1.0" })).rejects.toThrow("the service gave no answer");
+    await expect(offline.download("spell", { folder: home })).rejects.toThrow("the service gave no answer");
+    // A newer file, and one of another model.
+    for (const [name, text] of [
+      ["speller-2.0.0.onnx", "newer"],
+      ["speller-big-1.0.0.onnx", "other"],
+    ] as const) {
+      writeFileSync(join(home, name), text);
+      const digest = new Bun.CryptoHasher("sha256").update(text).digest("hex");
+      writeFileSync(join(home, `${name}.checksum`), `sha256:${digest}`);
+      utimesSync(join(home, `${name}.checksum`), new Date(), new Date(Date.now() + 60_000));
+    }
+    expect(await get()).toBe(join(home, "speller-2.0.0.onnx"));
+    writeFileSync(join(home, "speller-2.0.0.onnx"), "damaged");
+    expect(await get()).toBe(path);
+    truncateSync(path, 9);
+    await expect(get()).rejects.toThrow("the service gave no answer");
+
+    service.on("/v1/models/list", () => refusedWith(401, "INVALID_KEY"));
+    writeFileSync(path, bytes);
+    await expect(client.download("speller", { folder: home })).rejects.toThrow("The sentence of INVALID_KEY");
+  });
 
   test("continues after a restart, begins anew after a change, and never gets a file that is far too large", async () => {
     using service = await startFakeService();
@@ -292,7 +560,9 @@ describe("download()", () => {
     );
     expect(readdirSync(home).filter((name) => name.endsWith(".part"))).toEqual([]);
     service.on("/file/speller.onnx", () => refusedWith(404, "NOT_FOUND"));
-    await expect(client.download("speller", { folder: home })).rejects.toThrow("no model speller 1.0.0");
+    await expect(client.download("speller", { folder: home })).rejects.toThrow(
+      "there is no model speller 1.0.0, or the license does not include it",
+    );
   });
 
   test("refuses a link that is no address of the web, and says which folder is missing", async () => {
@@ -326,16 +596,31 @@ describe("events", () => {
     ).toEqual(keys);
 
     service.requests.length = 0;
-    for (let event = 0; event < 50; event++) client.logEvent("error", { errorMessage: "é".repeat(15_000) });
+    for (let event = 0; event < 90; event++)
+      client.logEvent("error", { metadata: { text: "é".repeat(8_000) } });
     service.on("/v1/analytics/batch", (request) =>
       request.fields.events.length > 8 ? refusedWith(413, "PAYLOAD_TOO_LARGE") : countEvents()(request),
     );
-    expect(await client.sendEvents()).toEqual({ accepted: 50, refused: 0, waiting: 0 });
+    expect(await client.sendEvents()).toEqual({ accepted: 90, refused: 0, waiting: 0 });
     expect(
       batches(service)
         .map(({ length }) => length)
-        .slice(0, 4),
-    ).toEqual([33, 16, 8, 8]);
+        .slice(0, 5),
+    ).toEqual([61, 30, 15, 7, 7]);
+  });
+
+  test("are many again after the one that is too large for the service", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    client.logEvent("inference", { modelName: "large" });
+    for (let event = 0; event < 7; event++) client.logEvent("inference");
+    service.on("/v1/analytics/batch", (request) =>
+      request.fields.events[0].model_name === "large"
+        ? refusedWith(413, "PAYLOAD_TOO_LARGE")
+        : countEvents()(request),
+    );
+    expect(await client.sendEvents()).toEqual({ accepted: 7, refused: 1, waiting: 0 });
+    expect(batches(service).map(({ length }) => length)).toEqual([8, 4, 2, 1, 7]);
   });
 
   test("are sent by fewer if the service takes fewer, and stop with one that is wrong as a whole", async () => {
@@ -383,13 +668,112 @@ describe("events", () => {
     ]);
   });
 
+  test("are as many after a 429 as had room, and all of them after one that tells no room", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    for (let event = 0; event < 10; event++) client.logEvent("inference");
+    const full = (remaining: object) =>
+      refusedWith(429, "RATE_LIMIT_EXCEEDED", { "Retry-After": "1", ...remaining });
+    const refusals = [
+      full({ "X-RateLimit-Remaining": "0" }),
+      full({}),
+      full({ "X-RateLimit-Remaining": "3" }),
+    ];
+    service.on("/v1/analytics/batch", (request) => refusals.shift() ?? countEvents()(request));
+    expect(await client.sendEvents()).toEqual({ accepted: 10, refused: 0, waiting: 0 });
+    expect(batches(service).map(({ length }) => length)).toEqual([10, 10, 10, 3, 7]);
+  });
+
+  test("of thirty machines get through the ten batches a minute of their key in the fewest batches", async () => {
+    using service = await startFakeService();
+    const machines = Array.from({ length: 30 }, () => create(service).client);
+    for (const client of machines) for (let event = 0; event < 20; event++) client.logEvent("inference");
+    let taken: number[] = [];
+    let batchCount = 0;
+    service.on("/v1/analytics/batch", (request) => {
+      // A minute of this service is a second.
+      taken = taken.filter((at) => performance.now() - at < 1_000);
+      if (taken.length >= 10)
+        return refusedWith(429, "RATE_LIMIT_EXCEEDED", { "Retry-After": "1", "X-RateLimit-Remaining": "0" });
+      taken.push(performance.now());
+      batchCount++;
+      return countEvents()(request);
+    });
+    const counts = await Promise.all(
+      machines.map(async (client) => {
+        let accepted = 0;
+        for (let waiting = 1; waiting > 0; ) {
+          const sent = await client.sendEvents();
+          accepted += sent.accepted;
+          waiting = sent.waiting;
+        }
+        return accepted;
+      }),
+    );
+    expect({ counts, batchCount }).toEqual({ counts: Array.from({ length: 30 }, () => 20), batchCount: 30 });
+  }, 60_000);
+
+  test("are sent with no request and no wait after a time that the caller names", async () => {
+    using service = await startFakeService();
+    const { client } = create(service);
+    client.logEvent("inference");
+    const began = performance.now();
+    expect(await client.sendEvents({ timeoutSeconds: 0 })).toEqual({ accepted: 0, refused: 0, waiting: 1 });
+    expect(service.requests).toEqual([]);
+    service.on("/v1/analytics/batch", () => refusedWith(503, "SERVICE_UNAVAILABLE", { "Retry-After": "30" }));
+    expect(await client.sendEvents({ timeoutSeconds: 5 })).toMatchObject({ accepted: 0, waiting: 1 });
+    expect(service.requests.length).toBe(1);
+    // Another call waits for 30 s between its requests.
+    void client.sendEvents({ timeoutSeconds: 60 });
+    await until(() => service.requests.length === 2);
+    expect(await client.sendEvents({ timeoutSeconds: 1 })).toMatchObject({ accepted: 0, waiting: 1 });
+    expect({ requests: service.requests.length, isQuick: performance.now() - began < 10_000 }).toEqual({
+      ...{ requests: 2, isQuick: true },
+    });
+  });
+
+  test("are refused as the service would refuse them, and have a time with its zone", () => {
+    const { client, file } = create(undefined);
+    for (const [type, fields, why] of [
+      ["shutdown", {}, "the event cannot be logged: event_type must be inference, model_load or error"],
+      ["inference", { modelName: "x".repeat(201) }, "model_name must be"],
+      ["inference", { durationMs: -1 }, "duration_ms must be"],
+      ["inference", { occurredAt: new Date("2019-12-31") }, "occurred_at must be a time from 2020-01-01 on"],
+      ...[
+        new Date(Number.NaN),
+        ...[
+          "",
+          "yesterday",
+          "2026-11-30",
+          "2026-11-30T10:00:00",
+          "2026-02-30T10:00:00Z",
+          "2026-11-30T24:00:00Z",
+        ],
+        ...["2026-11-30 10:00:00Z", "2026-11-30T10:00:00+0100", "2026-11-30T10:00:00Z\n"],
+      ].map(
+        (occurredAt) => ["inference", { occurredAt }, "occurred_at must be a time with its zone"] as const,
+      ),
+    ] as const)
+      expect(() => client.logEvent(type, fields)).toThrow(why);
+    expect(existsSync(file("events"))).toBe(false);
+    const times = [
+      "2026-11-30T10:00:00+01:30",
+      "2026-11-30T10:00:00.25Z",
+      "2026-11-30T10:00:00.123456789-00:30",
+    ];
+    for (const occurredAt of times) client.logEvent("inference", { occurredAt });
+    const lines = readFileSync(file("events"), "utf8").trim().split("\n");
+    expect(lines.map((line) => JSON.parse(line).occurred_at)).toEqual([
+      ...["2026-11-30T08:30:00.000Z", "2026-11-30T10:00:00.250Z", "2026-11-30T10:30:00.123Z"],
+    ]);
+  });
+
   test("are sent by fewer after a failure, and the loop goes on after one of the disk", async () => {
     using service = await startFakeService();
     const { client, lines, file } = create(service);
     for (let event = 0; event < 4; event++) client.logEvent("inference");
-    const busy = refusedWith(429, "RATE_LIMIT_EXCEEDED", { "Retry-After": "1" });
     service.on("/v1/analytics/batch", (request) =>
-      service.requests.length === 1 ? busy : countEvents()(request),
+      service.requests.length === 1 ? "close" : countEvents()(request),
     );
     expect(await client.sendEvents()).toEqual({ accepted: 4, refused: 0, waiting: 0 });
     expect(batches(service).map(({ length }) => length)).toEqual([4, 2, 2]);
@@ -489,11 +873,8 @@ describe("events", () => {
     expect(keys.size).toBe(800);
   }, 60_000);
 
-  test("are refused when they are too large, and when too many wait", () => {
+  test("are refused when too many wait", () => {
     const { client, file } = create(undefined);
-    expect(() => client.logEvent("error", { errorMessage: "x".repeat(66_000) })).toThrow(
-      "larger than 64 KiB",
-    );
     writeFileSync(file("events"), "{}\n".repeat(100_000));
     expect(() => client.logEvent("inference")).toThrow(
       `100000 events or 64 MiB wait in ${file("events")}: send them`,

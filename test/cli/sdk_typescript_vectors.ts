@@ -57,9 +57,9 @@ for (const { name, saved, seen, answer, sent_at, now, expect } of vectors.valida
 }
 for (const { name, events, failures, answer, expect } of vectors.batches) {
   const settled = settleEvents(events, answer as object as Answer | null, failures);
-  const { kept, accepted, next, waitSeconds: wait_seconds } = settled;
+  const { kept, accepted, next, waitSeconds: wait_seconds, most } = settled;
   const refused = settled.refused.map(({ index, code }) => ({ index, code }));
-  compare(name, { kept, accepted, refused, next, wait_seconds }, expect);
+  compare(name, { kept, accepted, refused, next, wait_seconds, most }, expect);
 }
 for (const { name, have_bytes, etag, size_bytes, failures, answer, expect } of vectors.downloads) {
   const part = { haveBytes: have_bytes, etag, sizeBytes: size_bytes };

@@ -30,6 +30,7 @@ import {
   mkdirSync,
   openSync,
   read,
+  readdirSync,
   readSync,
   realpathSync,
   renameSync,
@@ -37,7 +38,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
@@ -114,6 +115,9 @@ export class Refused extends Error {
     this.code = code;
   }
 }
+
+/** The service gave no answer, or cannot answer now. */
+class NoAnswer extends Refused {}
 
 // Places on machines
 
@@ -198,6 +202,13 @@ function secondsLeft({ headers, body: { expires_at } }: Answer, sentAt: number):
   const left = parseTime(expires_at) - (parseTime(headers.date) || sentAt);
   return Math.max(0, Math.min(left, OFFLINE_SECONDS));
 }
+
+/** What people can do after a refusal, by its code. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  MACHINE_LIMIT_REACHED: "close the program on another machine, or ask your administrator",
+  INVALID_KEY: "ask the vendor for a new key",
+  KEY_EXPIRED: "ask the vendor for a new key",
+};
 
 // Kept answers of validate
 
@@ -400,17 +411,26 @@ export interface Settled {
   /** "send" after the wait; "halve": at once, half as many; "stop": the key is refused; "done": the next batch. */
   readonly next: "send" | "halve" | "stop" | "done";
   readonly waitSeconds: number;
+  /** How many events the next batch has at most; null changes nothing. */
+  readonly most: number | null;
 }
 
 /** Returns what becomes of a batch of events after its answer, and after so many failures in a row. */
 export function settleEvents(events: readonly Event[], answer: Answer | null, failures: number): Settled {
-  const all = { kept: events, accepted: 0, refused: [], waitSeconds: 0 };
+  const all = { kept: events, accepted: 0, refused: [], waitSeconds: 0, most: null };
+  // Fewer events get through a slow connection.
+  const half = Math.max(1, Math.floor(events.length / 2));
   const results = (answer?.body.results ?? []) as readonly Fields[];
   let status = statusOf("events", answer);
   if (status === 200 && results.length !== events.length) status = 0;
   if (answer === null || isPassing(status))
-    return { ...all, next: "send", waitSeconds: waitAfter(status, answer, failures) };
-  if (status === 413 && events.length > 1) return { ...all, next: "halve" };
+    return {
+      ...all,
+      next: "send",
+      waitSeconds: waitAfter(status, answer, failures),
+      most: status === 429 ? roomIn(answer) : half,
+    };
+  if (status === 413 && events.length > 1) return { ...all, next: "halve", most: half };
   if (status === 413) return { ...all, kept: [], refused: [toRefusal(answer.body, 0)], next: "done" };
   if (status !== 200) return { ...all, next: "stop" };
   // The clock of this machine was ahead if the service finds an event in the future. It gets the time of the service.
@@ -432,7 +452,18 @@ export function settleEvents(events: readonly Event[], answer: Answer | null, fa
       .map(({ result, index }) => toRefusal(result, index)),
     next: kept.length > 0 ? "send" : "done",
     waitSeconds: 0,
+    most: null,
   };
+}
+
+/**
+ * How many events have room in the limit now. Null if none has, or if the batches are too many: many machines may share
+ * the few batches of a key, so each batch has to hold as many events as it can.
+ */
+function roomIn(answer: Pick<Answer, "headers"> | null): number | null {
+  const text = answer?.headers["x-ratelimit-remaining"] ?? "";
+  const room = /^\d{1,15}$/.test(text) ? Math.min(Number(text), MAX_BATCH_EVENTS) : 0;
+  return room > 0 ? room : null;
 }
 
 const toRefusal = (fields: Fields, index: number) => ({
@@ -1136,8 +1167,8 @@ export interface EventDetails {
   readonly success?: boolean | undefined;
   readonly errorMessage?: string | undefined;
   readonly metadata?: Fields | undefined;
-  /** By default now. */
-  readonly occurredAt?: Date | undefined;
+  /** A Date or an ISO 8601 text with its zone; by default now. */
+  readonly occurredAt?: Date | string | undefined;
 }
 
 export interface Counts {
@@ -1153,6 +1184,7 @@ interface LicenseRecord {
   readonly borrowed: boolean; // and not an exported file that somebody put there
   readonly iat: number; // the latest time of issue of all that were accepted, and the id of that license
   readonly jti: string | null;
+  readonly taken_until: number; // the latest end of all that were borrowed for a place; 0 without one
 }
 
 /** Whose journal it is, its last report, and the begin of the journal that this report holds. */
@@ -1188,10 +1220,10 @@ export interface OpenedBundle {
   readonly files: readonly string[];
 }
 
-function toEvent(eventType: string, fields: EventDetails, occurredAt: Date): Event {
+function toEvent(eventType: string, fields: EventDetails, occurredAt: Date | string): Event {
   return {
     idempotency_key: randomBytes(16).toString("hex"),
-    occurred_at: occurredAt.toISOString(),
+    occurred_at: toUtc(occurredAt),
     event_type: eventType,
     model_name: fields.modelName,
     inference_type: fields.inferenceType,
@@ -1200,6 +1232,23 @@ function toEvent(eventType: string, fields: EventDetails, occurredAt: Date): Eve
     error_message: fields.errorMessage,
     metadata: fields.metadata,
   };
+}
+
+/** The time as `Date.toISOString` writes it. A text is YYYY-MM-DDThh:mm:ss, perhaps a fraction, and Z or the offset. */
+function toUtc(time: Date | string): string {
+  const date = typeof time === "string" ? fromText(time) : time;
+  if (date === undefined || Number.isNaN(date.getTime()))
+    throw new RangeError("occurred_at must be a time with its zone");
+  return date.toISOString();
+}
+
+function fromText(text: string): Date | undefined {
+  const [, day = "", clock = "", milliseconds = "", zone = ""] =
+    /^(\d{4}-\d\d-\d\d)T((?:[01]\d|2[0-3])(?::[0-5]\d){2})(?:\.(\d{1,3})\d*)?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/.exec(
+      text,
+    ) ?? [];
+  const isDay = toTime(parseTime(`${day}T00:00:00Z`)).startsWith(day);
+  return day !== "" && isDay ? new Date(`${day}T${clock}.${milliseconds.padEnd(3, "0")}${zone}`) : undefined;
 }
 
 interface Asked {
@@ -1220,11 +1269,15 @@ export class Client {
   state: State;
   /** The last answer to a request for a place. */
   answer: Answer | null = null;
+  /** The last of them that came from the service. */
+  #hasNoAnswer = ""; // why the last request for a place got none
+  #genuine: { readonly request: Request; readonly answer: Answer } | null = null;
   /** Why the last request got no answer; "" if it got one. */
   cause = "";
   readonly #options: ClientOptions;
   readonly #pinned: Pinned;
   #validation: Validation | null;
+  #validatedAt = 0; // when this process asked last
   #record: LicenseRecord | null;
   #isOthers = false; // whether the kept license is for another key or fingerprint
   #verified: { readonly license: string; readonly claims: Claims } | null = null;
@@ -1233,8 +1286,8 @@ export class Client {
 
   constructor(options: ClientOptions) {
     const { url, apiKey, stateFile, keys } = options;
-    if (url !== "" && !/^https?:\/\/[^/]/.test(url))
-      throw new TypeError("the address of the service must begin with https:// or http://");
+    const why = whyNoAddress(url) ?? whyNoKey(apiKey) ?? whyNoFingerprint(options.fingerprint ?? "");
+    if (why !== undefined) throw new TypeError(why);
     if (!existsSync(dirname(stateFile)))
       throw new Error(`cannot write ${stateFile}: there is no folder ${dirname(stateFile)}, so create it`);
     this.#options = options;
@@ -1270,44 +1323,72 @@ export class Client {
   readonly release = () => this.#tryOften("release").then((next) => next === "done");
 
   /**
-   * Keeps the place until the service refuses the key, or until the signal, and renews a borrowed license. Stop it before
-   * `release`. It does not keep the program alive.
+   * Keeps the place until the service refuses the key, or until the signal, renews a borrowed license, and asks `validate`
+   * again every hour if an answer of it is kept. Stop it before `release`. It does not keep the program alive.
    */
   async run(signal?: AbortSignal): Promise<void> {
     let next: Next = firstRequest(this.state);
     while (next !== "stop" && next !== "done" && !signal?.aborted) {
       const [following, waitSeconds] = await this.#step(next);
-      if (statusOf(next, this.answer) === 200) await this.#renew();
+      if (statusOf(next, this.answer) === 200) {
+        await this.#renew();
+        await this.#validateAgain();
+      }
       next = following;
       await pause(waitSeconds, { signal, ref: false });
     }
   }
 
+  /** Says until when the program may work: the later of the ends of its place and of the kept license. */
   describe(): string {
-    const until = mayWork(this.state, nowSeconds()) ? this.state.until : this.#goodClaims()?.exp;
-    return until === undefined ? "may not work" : `may work until ${toTime(until)}`;
+    const placeEnd = mayWork(this.state, nowSeconds()) ? this.state.until : 0;
+    const until = Math.max(placeEnd, this.#goodClaims()?.exp ?? 0);
+    return until === 0 ? "may not work" : `may work until ${toTime(until)}`;
+  }
+
+  /** Why the program may not work, in a sentence for people and perhaps the code of the service; null if it may. */
+  why(): Refused | null {
+    if (this.mayWork()) return null;
+    const { request, answer } = this.#genuine ?? { request: "activate", answer: null };
+    const isGone = request === "release" && answer?.status === 404;
+    if (answer !== null && answer.status !== 200 && !isGone) {
+      const [why, code] = this.#whyNoAnswer(request, answer);
+      const remedy = REMEDIES[code];
+      return new Refused(remedy === undefined ? why : `${why}: ${remedy}`, code);
+    }
+    if (nowSeconds() < this.state.seen - CLOCK_TOLERANCE_SECONDS)
+      return new Refused("the clock of this machine is behind: correct it, or go online");
+    if (this.#hasNoAnswer !== "")
+      return new Refused(`the license service gives no answer: ${this.#hasNoAnswer}`);
+    return new Refused("this machine has no place: activate it");
   }
 
   /** Sends a request four times at most. Does not wait for a place. */
   async #tryOften(request: Request): Promise<Next> {
     for (let tries = 1; ; tries++) {
-      const [next, waitSeconds] = await this.#step(request);
+      // Failures of earlier calls do not make the waits longer.
+      const [next, waitSeconds] = await this.#step(request, tries - 1);
       if (next !== request || this.answer?.status === 409 || tries === MAX_TRIES || this.#options.url === "")
         return next;
       await pause(waitSeconds);
     }
   }
 
-  async #step(request: Request): Promise<[next: Next, waitSeconds: number]> {
+  async #step(request: Request, failures = this.state.failures): Promise<[next: Next, waitSeconds: number]> {
     const sentAt = nowSeconds();
     const { name } = this.#options;
     const more = request === "activate" ? { platform: process.platform, name: name || undefined } : {};
     const fields = { fingerprint: this.state.fingerprint, ...more };
     const answer = await this.#ask({ path: `machines/${request}`, fields });
-    const [state, next, wait] = decide(this.state, request, answer, { sentAt, now: nowSeconds() });
+    const before = { ...this.state, failures };
+    const [state, next, wait] = decide(before, request, answer, { sentAt, now: nowSeconds() });
     const why = describe(request, answer, this.cause);
     this.answer = answer;
+    this.#hasNoAnswer = this.#whyPassing(request, answer);
     this.#keepState(state);
+    const status = statusOf(request, answer);
+    if (answer !== null && !isPassing(status)) this.#genuine = { request, answer };
+    if (request !== "release" && status === 401) this.#dropBorrowed();
     const then = next === "stop" || next === "done" ? next : `${next} in ${wait} s`;
     const sentence = next === "stop" ? `: ${toLine(answer?.body.error ?? "")}` : "";
     this.#log(`${request}: ${why}; ${this.describe()}; ${then}${sentence}`);
@@ -1318,11 +1399,27 @@ export class Client {
 
   /**
    * Asks the service what the license allows, and keeps the answer. Returns the body of its answer, which has `error` and
-   * `code` if the service refuses the key, or null if there was no answer.
+   * `code` if the service refuses the key, or null if there was no answer. When the month is used up, `auth/refresh` still
+   * says what the license allows, and its answer is kept.
    */
   async validate(): Promise<Fields | null> {
+    this.#validatedAt = nowSeconds();
+    const answer = await this.#askRights("validate");
+    const body = answer !== null && isGenuine("validate", answer) ? answer.body : null;
+    if (answer?.status === 429 && codeOf(body ?? {}) === "QUOTA_EXCEEDED") await this.#askRights("refresh");
+    return body;
+  }
+
+  /** What a process has for weeks would end: so it is asked for again, at most once an hour, also after no answer. */
+  async #validateAgain(): Promise<void> {
+    const since = nowSeconds() - this.#validatedAt;
+    if (this.#validation === null || this.isFresh() || (since >= 0 && since < CHECK_SECONDS)) return;
+    await this.validate();
+  }
+
+  async #askRights(path: "validate" | "refresh"): Promise<Answer | null> {
     const sentAt = nowSeconds();
-    const answer = await this.#ask({ path: "auth/validate" });
+    const answer = await this.#ask({ path: `auth/${path}` });
     const why = describe("validate", answer, this.cause);
     const times = { seen: this.state.seen, sentAt, now: nowSeconds() };
     const [saved, seen] = keepValidation(this.#validation, answer, times);
@@ -1331,8 +1428,8 @@ export class Client {
     this.#keepState({ ...this.state, seen });
     if (isChanged)
       this.#write(this.#fileOf("validated"), saved && JSON.stringify({ owner: this.state.owner, ...saved }));
-    this.#log(`validate: ${why}`);
-    return answer !== null && isGenuine("validate", answer) ? answer.body : null;
+    this.#log(`${path}: ${why}`);
+    return answer;
   }
 
   /** The kept answer of `validate` while it may be used, else null. */
@@ -1379,32 +1476,68 @@ export class Client {
     const seen = this.#checkClaims(claims, this.state.seen);
     // Without a network nothing else keeps the time, which shows later that the clock was set back.
     const now = nowSeconds();
+    // Another process may have borrowed it.
+    if (this.#isNewer(claims)) this.#record = this.#readRecord() ?? this.#record;
     const isNewer = this.#isNewer(claims);
     if (isNewer || now >= seen + SEEN_SECONDS)
       this.#keepState({ ...this.state, seen: isNewer ? seen : Math.max(seen, now) });
     // An exported file: from now on only licenses of its key are accepted.
-    if (isNewer || this.#record === null)
-      this.#noteLicense(claims, this.#record ?? { days: null, borrowed: false });
+    if (isNewer || this.#record === null) this.#noteLicense(claims, { days: null, borrowed: false });
     return claims;
   }
 
   /**
-   * Deletes the kept license, and releases the machine. Returns the end until which the service keeps the place taken,
-   * in Unix seconds; null if it keeps none.
+   * Releases the machine, and then deletes the kept license. Returns the end until which the service keeps the place taken,
+   * in Unix seconds; null if it keeps none. Throws {@linkcode Refused} if the service did not take the place back.
    */
   async giveBack(): Promise<number | null> {
+    if (!(await this.release())) {
+      const [why, code] = this.#whyNoAnswer("release", this.answer);
+      throw new Refused(`the place was not given back, and the license stays: ${why}`, code);
+    }
     // The signature does not matter here: this is only for people.
     const [, payload = ""] = readOrNothing(this.#fileOf("license")).split(".");
-    const { machine_id, exp } = toFields(Buffer.from(payload, "base64url").toString());
-    const isTaken = typeof machine_id === "string" && Number.isSafeInteger(exp) && Number(exp) > nowSeconds();
+    const claims = toFields(Buffer.from(payload, "base64url").toString());
+    const end = Math.max(this.#record?.taken_until ?? 0, takenUntil(claims));
+    this.#deleteLicense();
+    return end > nowSeconds() ? end : null;
+  }
+
+  #deleteLicense(): void {
     const record = this.#record;
     rmSync(this.#fileOf("license"), { force: true });
     this.#verified = null;
     this.#isOthers = false;
     if (record === null) this.#write(this.#fileOf("license.terms"), null);
     else this.#keepRecord({ ...record, days: null, borrowed: false });
-    await this.release();
-    return isTaken ? Number(exp) : null;
+  }
+
+  /** A license that was borrowed for a key which the service refuses. A file that somebody put there stays. */
+  #dropBorrowed(): void {
+    if (this.#record?.borrowed !== true || !existsSync(this.#fileOf("license"))) return;
+    try {
+      const { iat, jti = null } = this.#readClaims();
+      if (iat !== this.#record.iat || jti !== this.#record.jti) return;
+      this.#deleteLicense();
+      this.#log("license: deleted, because the service refuses the key");
+    } catch (error) {
+      this.#log(`license: ${toLine(error)}`);
+    }
+  }
+
+  /** Why a request got no answer, or one that may be another one later; "" if it got another. */
+  #whyPassing(question: Question, answer: Answer | null): string {
+    const status = statusOf(question, answer);
+    if (!isPassing(status)) return "";
+    return status === 0 ? this.#whyNoAnswer(question, answer)[0] : describe(question, answer, "");
+  }
+
+  /** Why a request was not answered with 200: the sentence and the code of the service, or the cause. */
+  #whyNoAnswer(question: Question, answer: Answer | null): [why: string, code: string] {
+    const status = statusOf(question, answer);
+    if (answer === null) return [this.cause, ""];
+    if (status === 0) return [`its answer has status ${answer.status} and is not from the service`, ""];
+    return [toLine(answer.body.error || `status ${status}`), codeOf(answer.body)];
   }
 
   /** Verifies the signature of the kept license, but once only. */
@@ -1437,7 +1570,13 @@ export class Client {
   /** Checks a license that the service has just signed before it replaces the kept one. */
   #keepLicense({ body }: Answer, days: number | undefined): Claims {
     const license = String(body.license);
-    return this.#replaceLicense(license, verify(license, this.#pinned), {
+    const claims = verify(license, this.#pinned);
+    const { audience } = this.#options;
+    if (claims.aud !== audience)
+      throw new Refused(
+        `LICENSE_AUDIENCE is ${toLine(audience)}, and the license is for ${toLine(claims.aud)}`,
+      );
+    return this.#replaceLicense(license, claims, {
       days: days ?? null,
       borrowed: true,
     });
@@ -1470,9 +1609,10 @@ export class Client {
   }
 
   #noteLicense(claims: Claims, { days, borrowed }: Pick<LicenseRecord, "days" | "borrowed">): void {
-    const { iat, jti } = this.#record ?? { iat: 0, jti: null };
+    const { iat, jti, taken_until: taken } = this.#record ?? { iat: 0, jti: null, taken_until: 0 };
     const latest = this.#isNewer(claims) ? { iat: claims.iat, jti: claims.jti ?? null } : { iat, jti };
-    this.#keepRecord({ key_id: claims.key_id, days, borrowed, ...latest });
+    const end = Math.max(taken, borrowed ? takenUntil({ ...claims }) : 0);
+    this.#keepRecord({ key_id: claims.key_id, days, borrowed, ...latest, taken_until: end });
   }
 
   #termsOf(keyId: string, seen: number): Terms {
@@ -1495,7 +1635,7 @@ export class Client {
   }
 
   #readRecord(): LicenseRecord | null {
-    const { owner, key_id, days, borrowed, iat, jti } = toFields(
+    const { owner, key_id, days, borrowed, iat, jti, taken_until } = toFields(
       readOrNothing(this.#fileOf("license.terms")),
     );
     if (typeof owner !== "string" || typeof key_id !== "string") return null;
@@ -1507,6 +1647,7 @@ export class Client {
       borrowed: borrowed === true,
       iat: Number.isSafeInteger(iat) ? Number(iat) : 0,
       jti: typeof jti === "string" ? jti : null,
+      taken_until: Number.isSafeInteger(taken_until) ? Number(taken_until) : 0,
     };
   }
 
@@ -1525,8 +1666,9 @@ export class Client {
   }
 
   /**
-   * Downloads the file of a model into a folder, and returns its path. Continues a download that was interrupted, and
-   * fetches nothing if the file is there. Without a version, the one of the list. Throws {@linkcode Refused}.
+   * Downloads the file of a model into a folder, and returns its whole path. Continues a download that was interrupted, and
+   * fetches nothing if the file is there. Without a version, the one of the list. If the service gives no answer, and the
+   * program may work, an earlier download is as good. Throws {@linkcode Refused}.
    */
   async download(
     name: string,
@@ -1534,11 +1676,27 @@ export class Client {
   ): Promise<string> {
     requireFolder(folder);
     const cannot = (why: string) => new Refused(`the file of ${toLine(name)} cannot be fetched: ${why}`);
-    let model = await this.#findModel(name, version);
-    const path = join(folder, fileNameOf(model));
+    let model: Model;
+    try {
+      model = await this.#findModel(name, version);
+    } catch (error) {
+      const there =
+        error instanceof NoAnswer && this.mayWork() ? await findWhole(folder, name, version) : null;
+      if (there === null) throw error;
+      this.#log(`download: ${toLine(messageOf(error))}; the file is there`);
+      return there;
+    }
+    const path = resolve(folder, fileNameOf(model));
     const part = `${path}.part`;
     const tag = `${part}.etag`;
-    if (existsSync(path) && (await hashFile(path)) === model.checksum) return path;
+    const noteChecksum = () => {
+      const noted = checksumFileOf(path);
+      if (readOrNothing(noted).trim() !== model.checksum) this.#write(noted, `${model.checksum}\n`);
+    };
+    if (existsSync(path) && (await hashFile(path)) === model.checksum) {
+      noteChecksum();
+      return path;
+    }
     let [failures, lists, longest] = [0, 0, sizeOf(part)];
     for (let isWhole = false; !isWhole; ) {
       const sizeBytes = Math.round(Number(model.size_mb) * 1e6) || 0;
@@ -1581,6 +1739,7 @@ export class Client {
     rmSync(tag, { force: true });
     if (!isSame)
       throw new Refused(`the file of ${toLine(name)} is not the one of the list: its checksum differs`);
+    noteChecksum();
     return path;
   }
 
@@ -1589,7 +1748,7 @@ export class Client {
     const model = models.find((each) => each.name === name && [undefined, each.version].includes(version));
     if (model === undefined)
       throw new Refused(
-        `there is no model ${toLine(name)}${version === undefined ? "" : ` ${toLine(version)}`}`,
+        `there is no model ${toLine(name)}${version === undefined ? "" : ` ${toLine(version)}`}, or the license does not include it`,
       );
     return model;
   }
@@ -1597,11 +1756,13 @@ export class Client {
   // Events
 
   /**
-   * Puts an event into the queue, and returns its key. Never waits for a network. Throws if the event is too large, or if
-   * too many wait.
+   * Puts an event into the queue, and returns its key. Never waits for a network. Throws RangeError if the service would
+   * refuse the event, or if too many wait.
    */
   logEvent(eventType: string, fields: EventDetails = {}): string {
     const event = toEvent(eventType, fields, fields.occurredAt ?? new Date());
+    const why = whyNoUse(toFields(JSON.stringify(event)));
+    if (why !== undefined) throw new RangeError(`the event cannot be logged: ${why}`);
     this.#addToQueue("events", event, {
       events: MAX_QUEUE_EVENTS,
       bytes: MAX_QUEUE_BYTES,
@@ -1631,9 +1792,17 @@ export class Client {
     };
   }
 
-  /** Sends the events that wait, oldest first, until none is left or four tries in a row failed. */
-  async sendEvents(): Promise<Counts> {
-    const { accepted, refused } = await this.#sendInTurn();
+  /**
+   * Sends the events that wait, oldest first, until none is left or four tries in a row failed. After `timeoutSeconds` it
+   * begins no request and no wait; a request takes 10 s at most.
+   */
+  async sendEvents({
+    timeoutSeconds,
+  }: {
+    readonly timeoutSeconds?: number | undefined;
+  } = {}): Promise<Counts> {
+    const deadlineMs = timeoutSeconds === undefined ? undefined : performance.now() + timeoutSeconds * 1_000;
+    const { accepted, refused } = await this.#sendInTurn({ deadlineMs });
     return { accepted, refused, waiting: this.#lookAtQueue("events").events };
   }
 
@@ -1659,15 +1828,31 @@ export class Client {
   }
 
   /** Two callers never send the same events. */
-  #sendInTurn(waiting: Waiting = {}): Promise<Sent> {
-    const turn = this.#sending.then(() => this.#sendAll(waiting));
+  async #sendInTurn(waiting: Waiting): Promise<Sent> {
+    const before = this.#sending;
+    let hasBegun = false;
+    const turn = before.then(() => {
+      hasBegun = true;
+      return this.#sendAll(waiting);
+    });
     this.#sending = turn.catch(() => {});
-    return turn;
+    if (waiting.deadlineMs !== undefined) {
+      const timer = new AbortController();
+      const leftMs = Math.max(0, waiting.deadlineMs - performance.now()) + 1;
+      const late = sleep(Math.min(leftMs, 2 ** 31 - 1), undefined, { signal: timer.signal }).catch(() => {});
+      await Promise.race([before, late]);
+      timer.abort();
+      // When its turn comes, it finds that its time is over.
+      if (!hasBegun && isOver(waiting)) return { accepted: 0, refused: 0, next: "send" };
+    }
+    return await turn;
   }
 
   async #sendAll(waiting: Waiting): Promise<Sent> {
     let [accepted, refused, failures, most] = [0, 0, 0, MAX_BATCH_EVENTS];
+    let largest = MAX_BATCH_EVENTS; // the service takes no more at once
     for (;;) {
+      if (isOver(waiting)) return { accepted, refused, next: "send" };
       const { events, old, head } = this.#readBatch(most);
       for (const event of old) this.#refuse(event, "EVENT_TOO_OLD", "the event is older than 7 days");
       refused += old.length;
@@ -1698,10 +1883,14 @@ export class Client {
         `events: ${why}; ${counts}, ${this.#lookAtQueue("events").events} waiting; ${then}${sentence}`,
       );
       if (next === "stop") return { accepted, refused, next };
-      // Fewer events get through a slow connection, and into the little room that others leave in the limit.
-      if (next === "halve" || waitSeconds > 0) most = Math.max(1, Math.floor(events.length / 2));
+      if (next === "halve") largest = Math.max(1, Math.floor(events.length / 2));
+      // One event that is too large does not make the later batches small.
+      if (next === "done" && answer?.status === 413) largest = MAX_BATCH_EVENTS;
+      if (next === "halve" || waitSeconds === 0) most = largest;
+      else most = settled.most ?? most;
       failures = waitSeconds > 0 ? failures + 1 : 0;
-      if (failures >= MAX_TRIES || waiting.signal?.aborted) return { accepted, refused, next: "send" };
+      if (failures >= MAX_TRIES || isOver(waiting, waitSeconds * 1.1))
+        return { accepted, refused, next: "send" };
       if (waitSeconds > 0) await pause(waitSeconds, waiting);
     }
   }
@@ -2113,9 +2302,9 @@ export class Client {
       this.#log(`${question}: ${describe(question, answer, this.cause)}`);
       if (answer !== null && status === 200) return answer;
       if (!isPassing(status) || failures + 1 === MAX_TRIES || this.#options.url === "") {
-        const why = this.cause || `its answer has status ${answer?.status} and is not from the service`;
-        if (status === 0) throw new Refused(`the service gave no answer: ${why}`);
-        throw new Refused(toLine(answer?.body.error || `status ${status}`), codeOf(answer?.body ?? {}));
+        const [why, code] = this.#whyNoAnswer(question, answer);
+        if (status === 0) throw new NoAnswer(`the service gave no answer: ${why}`);
+        throw isPassing(status) ? new NoAnswer(why, code) : new Refused(why, code);
       }
       await pause(waitAfter(status, answer, failures));
     }
@@ -2184,6 +2373,8 @@ interface QueueBounds {
 
 interface Waiting {
   readonly signal?: AbortSignal | undefined;
+  /** The time of `performance.now()` from which on nothing is begun. */
+  readonly deadlineMs?: number | undefined;
   readonly ref?: boolean;
 }
 
@@ -2192,6 +2383,10 @@ interface Sent {
   readonly refused: number;
   readonly next: "done" | "stop" | "send"; // "send" if some wait after four failures
 }
+
+/** Whether nothing more is to be begun, or no wait of so many seconds. */
+const isOver = ({ signal, deadlineMs = Number.POSITIVE_INFINITY }: Waiting, seconds = 0): boolean =>
+  signal?.aborted === true || performance.now() + seconds * 1_000 >= deadlineMs;
 
 function isModel(value: unknown): value is Model {
   const fields = (value ?? {}) as Fields;
@@ -2207,6 +2402,28 @@ function fileNameOf({ name, version, download_url: link }: Model): string {
   throw new Refused(`the service sent a name that is no file name: ${toLine(fileName)}`);
 }
 
+const checksumFileOf = (path: string): string => `${path}.checksum`;
+
+/** The newest file of a model that was downloaded whole, and was not changed since then; null if there is none. */
+async function findWhole(folder: string, name: string, version: string | undefined): Promise<string | null> {
+  // Another model may have a longer name with the same beginning.
+  const begin = `${name}-${version ?? ""}`;
+  const rest = version === undefined ? /^\d[A-Za-z0-9._+]*$/ : /^(\.[A-Za-z][A-Za-z0-9]{0,15})?$/;
+  const found = readdirSync(folder)
+    .filter((fileName) => fileName.startsWith(begin) && rest.test(fileName.slice(begin.length)))
+    .map((fileName) => resolve(folder, fileName))
+    .map((path) => ({ path, noted: statSync(checksumFileOf(path), { throwIfNoEntry: false }) }))
+    .filter(({ path, noted }) => noted?.isFile() && statSync(path, { throwIfNoEntry: false })?.isFile())
+    .sort((one, other) => Number(other.noted?.mtimeMs) - Number(one.noted?.mtimeMs));
+  for (const { path } of found)
+    if ((await hashFile(path)) === readOrNothing(checksumFileOf(path)).trim()) return path;
+  return null;
+}
+
+/** The end of a license for a place, which the service keeps taken until then; 0 without a place. */
+const takenUntil = ({ machine_id, exp }: Fields): number =>
+  typeof machine_id === "string" && Number.isSafeInteger(exp) ? Number(exp) : 0;
+
 function toHead(fields: Fields): Head | null {
   const { journal, number, digest, license_id, machine, cut } = fields;
   const isHex = (value: unknown, digits: number) =>
@@ -2220,6 +2437,25 @@ function toHead(fields: Fields): Head | null {
     (cut === null || (isWithin(bytes, 2 * MAX_JOURNAL_BYTES) && isHex(begin, 64)));
   return isGood ? ({ journal, number, digest, license_id, machine, cut } as Head) : null;
 }
+
+/** Whatever is not a plain address would send the key somewhere else, or leave a name and a password in a log. */
+function whyNoAddress(url: string): string | undefined {
+  const [, port = "1"] = /^https?:\/\/(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?\/?$/i.exec(
+    url,
+  ) ?? [undefined, "0"];
+  if (url === "" || (Number(port) >= 1 && Number(port) <= 65_535 && URL.canParse(url))) return undefined;
+  return "the address of the service must be http://HOST or https://HOST, perhaps with :PORT, and without a path";
+}
+
+const whyNoKey = (apiKey: string): string | undefined =>
+  apiKey === "" || /^[A-Za-z0-9]+_(live|test)_[0-9a-f]{48}$/.test(apiKey)
+    ? undefined
+    : "the API key must be letters and digits, _live_ or _test_, and 48 lowercase hex digits";
+
+const whyNoFingerprint = (fingerprint: string): string | undefined =>
+  fingerprint === "" || /^[ -~]{8,200}$/.test(fingerprint)
+    ? undefined
+    : "the fingerprint must be 8 to 200 printable ASCII characters";
 
 const codeOfFailure = (error: unknown): unknown => (error as { code?: unknown }).code;
 
@@ -2355,9 +2591,14 @@ async function main([command = "", ...args]: readonly string[]): Promise<number>
         logLine(`event ${idempotency_key} is refused: ${code} ${error}`),
     });
   } catch (error) {
-    const isUrl = error instanceof TypeError;
-    logLine(isUrl ? `Wrong LICENSE_URL: ${error.message}` : messageOf(error));
-    return isUrl ? 2 : 1;
+    const setting = whyNoAddress(url)
+      ? "LICENSE_URL"
+      : whyNoKey(apiKey)
+        ? "LICENSE_KEY"
+        : "LICENSE_FINGERPRINT";
+    const isWrongSetting = error instanceof TypeError;
+    logLine(isWrongSetting ? `Wrong ${setting}: ${error.message}` : messageOf(error));
+    return isWrongSetting ? 2 : 1;
   }
   try {
     return (await runCommand(client, command, args)) ? 0 : 1;
@@ -2496,4 +2737,13 @@ function showUsage(): number {
 /** Node has `import.meta.main` since 24.2. */
 const [, program = ""] = process.argv;
 const isProgram = existsSync(program) && realpathSync(program) === fileURLToPath(import.meta.url);
-if (isProgram) process.exitCode = await main(process.argv.slice(2));
+if (isProgram) {
+  // A reader such as `head` has enough: that is no failure.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+  // Without a top-level await, so that `require` of this module works.
+  void main(process.argv.slice(2)).then((status) => {
+    process.exitCode = status;
+  });
+}
