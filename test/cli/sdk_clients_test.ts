@@ -196,7 +196,7 @@ describe("a client of the page `sdk`", () => {
         lines: expect.arrayContaining([expect.stringContaining("LICENSE_KEY")]),
       };
       expect(await client.run("help")).toEqual(usage);
-      expect(await createClient(language, server.url, { LICENSE_KEY: "" }).run("status")).toEqual(usage);
+      expect(await createClient(language, server.url, { LICENSE_KEY: "" }).run("activate")).toEqual(usage);
     });
 
     test.concurrent(`says in one line why it cannot begin, and sends nothing: ${language.name}`, async () => {
@@ -205,7 +205,7 @@ describe("a client of the page `sdk`", () => {
       for (const url of [host, `ftp://${host}`, "http://"]) {
         expect({ url, ...(await createClient(language, url).run("run")) }).toEqual({
           ...{ url, status: 2, out: "" },
-          lines: [expect.stringMatching(/^Wrong LICENSE_URL: .* https:\/\/ or http:\/\/$/)],
+          lines: [expect.stringMatching(/^Wrong LICENSE_URL: the address of the service must .*https?:\/\//)],
         });
       }
       const stateFile = join(folder, "missing", "state.json");

@@ -162,7 +162,10 @@ describe("a module of the page `sdk` as a program", () => {
       for (const [args, why] of [
         [["wrong"], "refused: the file of wrong is not the one of the list: its checksum differs"],
         [["../../evil"], "refused: the service sent a name that is no file name: ../../evil-1.0.0.onnx"],
-        [["speller", "2.0.0"], "refused: there is no model speller 2.0.0"],
+        [
+          ["speller", "2.0.0"],
+          "refused: there is no model speller 2.0.0, or the license does not include it",
+        ],
       ] as const) {
         const ended = await run("download", ...args, home);
         expect({ status: ended.status, out: ended.out, why: ended.lines.at(-1) }).toEqual({
@@ -174,7 +177,7 @@ describe("a module of the page `sdk` as a program", () => {
       const left = ["keys.json", "moved-1.0.0.onnx", "speller-1.0.0.onnx"];
       expect(
         readdirSync(home)
-          .filter((name) => !name.startsWith("state"))
+          .filter((name) => !name.startsWith("state") && !name.endsWith(".checksum"))
           .toSorted(),
       ).toEqual(left);
     });
@@ -275,7 +278,9 @@ describe("a module of the page `sdk` as a program", () => {
       ]) {
         const { status, out, lines } = await run(...args);
         expect({ args, status, out }).toEqual({ args, status: 2, out: "" });
-        expect(lines[0]).toStartWith("Usage: claviger_client.");
+        const wrong = /^(Usage: |no command is given$|there is no command |\S+ (needs|takes) )/;
+        expect(lines[0]).toMatch(wrong);
+        expect(lines.slice(0, 2).join("\n")).toContain("Usage: claviger_client.");
         for (const command of [
           "activate",
           "give-back",
@@ -301,7 +306,7 @@ describe("a module of the page `sdk` as a program", () => {
       expect(await run("borrow", "7")).toEqual({ status: 0, out, lines: ["license: 200"] });
       expect(service.requests[0]?.fields).toEqual({ api_key: KEY, fingerprint: "workstation-7", days: 7 });
       expect(read("license")).toBe(`${license}\n`);
-      expect(JSON.parse(read("license.terms"))).toEqual({
+      expect(JSON.parse(read("license.terms"))).toMatchObject({
         ...{ owner: expect.stringMatching(/^[0-9a-f]{64}$/), key_id: KEY_ID, days: 7, borrowed: true },
         ...{ iat: expect.any(Number), jti: null },
       });
@@ -359,7 +364,7 @@ describe("a module of the page `sdk` as a program", () => {
         ...{
           status: 1,
           out: "",
-          lines: ["refused: no keys are pinned: set LICENSE_KEYS and LICENSE_AUDIENCE"],
+          lines: [expect.stringMatching(/^refused: no keys are pinned: .*LICENSE_KEYS and LICENSE_AUDIENCE/)],
         },
       });
     });

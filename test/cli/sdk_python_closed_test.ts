@@ -118,6 +118,7 @@ print(json.dumps([wrong, right, times[2:], read_reports(client)]))`);
     const metadata =
       "metadata must be an object of at most 32 levels and 16 KiB, with whole characters and finite numbers";
     const time = "occurred_at must be a time in UTC from 2020 on, such as 2026-10-31T23:59:58.250Z";
+    const zone = "occurred_at must be a time with its zone";
     const name = "model_name must be a text of at most 200 characters";
     const duration = "duration_ms must be a number that is not negative";
     expect(answers).toEqual([
@@ -125,7 +126,7 @@ print(json.dumps([wrong, right, times[2:], read_reports(client)]))`);
         "event_type must be one of inference, model_load, error",
         ...[name, name, name, "inference_type must be batch or streaming", duration, duration, duration],
         ...["success must be true or false", "error_message must be a text of at most 2000 characters"],
-        ...[metadata, metadata, metadata, time, time, time],
+        ...[metadata, metadata, metadata, time, zone, zone],
       ],
       [null, null, null, null],
       ["2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05.678Z"],
@@ -368,6 +369,7 @@ for license in given["licenses"]:
     client.may_work()
     claviger_client.time.time = real
     assert not client.may_work()
+client.send = lambda *_, **__: (Answer(200, {}, {"released": True, "machine_id": None}), "")
 client.give_back()
 with open(client.state_file + ".license", "w") as file:
     file.write(license)

@@ -11,8 +11,8 @@ LICENSE_KEYS (the file with the pinned keys) and LICENSE_AUDIENCE (the brand of 
 """
 from __future__ import annotations
 
-import base64, calendar, contextlib, dataclasses, email.utils, functools, hashlib, hmac, http.client, itertools, json
-import os, random, re, secrets, socket, ssl, sys, threading, time, urllib.error, urllib.request
+import base64, calendar, contextlib, dataclasses, datetime, email.utils, functools, hashlib, hmac, http.client
+import itertools, json, os, random, re, secrets, socket, ssl, sys, threading, time, urllib.error, urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -29,6 +29,7 @@ TIMEOUT_SECONDS = 10  # the service answers within 5
 IDLE_SECONDS = 30  # a download that gets no byte for so long has lost its connection
 NAP_SECONDS = 15  # a sleeping computer stops timers, so the loops look at the clock this often
 MAX_TRIES = 4
+USED_UP = "QUOTA_EXCEEDED"
 
 MAX_ANSWER_BYTES = 65_536
 MAX_MODELS_BYTES = 4 * 1_048_576
@@ -71,11 +72,35 @@ class Refused(Exception):
         super().__init__(message)
         self.code = code  # of the service, such as OFFLINE_NOT_ALLOWED; "" if it sent none
 
+class NoAnswer(Refused):
+    """The service gave no useful answer to four requests."""
+
+    def __init__(self, cause: str, code: str = "") -> None:
+        super().__init__(f"the service gave no answer: {cause}", code)
+        self.cause = cause
+
 class QueueFull(Exception):
     """Too many events wait."""
 
-class WrongAddress(ValueError):
+class WrongSetting(ValueError):
+    """What the program gave to the client has another form."""
+
+    setting = ""  # LICENSE_ and this is the variable of the command
+
+class WrongAddress(WrongSetting):
     """The address of the service has another form."""
+
+    setting = "URL"
+
+class WrongKey(WrongSetting):
+    """The API key has another form."""
+
+    setting = "KEY"
+
+class WrongFingerprint(WrongSetting):
+    """The fingerprint has another form."""
+
+    setting = "FINGERPRINT"
 
 @dataclasses.dataclass(frozen=True)
 class State:
@@ -108,6 +133,7 @@ class Settled(NamedTuple):
     refused: list[tuple[int, str, str]]  # index, code and sentence
     next: str  # send, halve, stop or done
     wait_seconds: int
+    most: int | None = None  # the most events of the next batch; None changes nothing
 
 class Counts(NamedTuple):
     accepted: int
@@ -169,7 +195,7 @@ def is_genuine(request: str, answer: Answer) -> bool:
         return is_list_of(dict, results) and all(isinstance(result.get("logged"), bool) for result in results or [])
     ends = body.get("expires_at", "")
     has_end = ends is None or parse(ends) > 0
-    if request == "validate":
+    if request in ("validate", "refresh"):
         return has_end and body.get("valid") is True and is_list_of(str, body.get("features"))
     machine_id = body.get("machine_id", False)
     return has_end and (machine_id is None or isinstance(machine_id, str))
@@ -197,6 +223,26 @@ def describe(request: str, answer: Answer | None, cause: str) -> str:
         return f"no answer: {cause}"
     is_ours = is_genuine(request, answer)
     return f"{answer.status} {code_of(answer.body)}".strip() if is_ours else f"no answer ({answer.status})"
+
+def to_why(request: str, answer: Answer | None, cause: str) -> str:
+    """Why a request was no success: the sentence of the service, or why it gave no answer."""
+    if answer is None:
+        return cause
+    if not is_genuine(request, answer):
+        return f"its answer has status {answer.status} and is not from the service"
+    if is_failure(answer.status):
+        return describe(request, answer, cause)
+    return to_line(answer.body.get("error") or f"status {answer.status}")
+
+REMEDIES = {
+    "MACHINE_LIMIT_REACHED": ": close the program on another machine, or ask your administrator",
+    **{code: ": ask the vendor for a new key" for code in ("INVALID_KEY", "KEY_EXPIRED")},
+}
+
+def to_refusal(request: str, answer: Answer) -> Refused:
+    """A refusal of a place, for people."""
+    code = code_of(answer.body)
+    return Refused(to_why(request, answer, "") + REMEDIES.get(code, ""), code)
 
 def to_line(text: object) -> str:
     """One line of at most 300 printable characters, for the log."""
@@ -235,6 +281,23 @@ def render_exactly(seconds: float) -> str:
     """With milliseconds."""
     return f"{render(int(seconds))[:-1]}.{int(seconds * 1_000) % 1_000:03}Z"
 
+def to_time(at: datetime.datetime | str | float) -> str:
+    """
+    A time in UTC with milliseconds, of Unix seconds, of a time with its zone, or of a text such as
+    2026-10-31T23:59:58.250+01:00.
+    """
+    if isinstance(at, (int, float)):
+        return render_exactly(at)
+    text = at.isoformat() if isinstance(at, datetime.datetime) else at
+    form = r"([0-9T:-]{19})(?:[.]([0-9]{1,9}))?(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+    match = re.fullmatch(form, text)
+    seconds = parse(f"{match[1]}Z") if match else 0
+    if match is None or seconds == 0:
+        raise ValueError("occurred_at must be a time with its zone")
+    offset = int(match[4] or 0) * 3_600 + int(match[5] or 0) * 60
+    seconds += offset if match[3] == "-" else -offset
+    return f"{render(seconds)[:-1]}.{match[2] or '':0<3.3}Z"
+
 def retry_after(answer: Answer | None) -> int:
     """Whole seconds from 1 to an hour; 0 if the answer has none."""
     text = answer.headers.get("retry-after", "") if answer is not None else ""
@@ -249,7 +312,7 @@ def keep_validation(
     status = genuine_status("validate", answer)
     if status == 200 and answer is not None:
         return Saved(sent_at, sent_at + seconds_left(answer, sent_at), answer.body), now
-    # 429 is a failure, also QUOTA_EXCEEDED: the license is valid, only the month is used up.
+    # 429 is a failure, also QUOTA_EXCEEDED: the license is valid, only the month is used up. `refresh` works still.
     return saved if is_failure(status) else None, max(seen, now)
 
 def may_use(saved: Saved | None, seen: int, now: int) -> bool:
@@ -272,8 +335,12 @@ def read_license(path: str) -> str:
 
 def read_keys(path: str) -> list[Fields]:
     """Returns the keys of a file with a JWK set."""
-    with open(path, "rb") as file:
-        return to_keys(to_fields(file.read(MAX_RECORD_BYTES)), path)
+    try:
+        with open(path, "rb") as file:
+            return to_keys(to_fields(file.read(MAX_RECORD_BYTES)), path)
+    except FileNotFoundError:
+        why = "no such file; `claviger licenses public-keys` prints them"
+        raise FileNotFoundError(f"cannot read the pinned keys {path}: {why}") from None
 
 def to_keys(keys: Mapping[str, Any], name: str) -> list[Fields]:
     listed = keys.get("keys")
@@ -300,11 +367,7 @@ def verify(license: str, pinned: Sequence[Mapping[str, Any]]) -> Fields:
 
 def verify_signed(text: str, pinned: Sequence[Mapping[str, Any]], kind: str) -> Fields:
     """Returns the claims of a signed text: a license, or the manifest of a bundle. Neither passes as the other."""
-    try:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    except ImportError:
-        raise Refused(f"the check of a {kind} needs the package cryptography: install it") from None
+    InvalidSignature, Ed25519PublicKey = import_cryptography(kind)
     try:
         head, payload, signature = text.split(".")
         header = json.loads(decode(head))
@@ -318,6 +381,14 @@ def verify_signed(text: str, pinned: Sequence[Mapping[str, Any]], kind: str) -> 
         return read_claims(text)
     except (InvalidSignature, LookupError, RecursionError, TypeError, ValueError):
         raise Refused(f"the {kind} is not genuine") from None
+
+def import_cryptography(kind: str) -> Any:
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise Refused(f"the check of a {kind} needs the package cryptography: install it") from None
+    return InvalidSignature, Ed25519PublicKey
 
 def read_claims(license: str) -> Fields:
     """Returns the claims without a look at the signature."""
@@ -372,6 +443,16 @@ def highest_of(terms: Fields) -> int:
     """The latest `iat` of all licenses that were accepted; 0 before the first one."""
     issued_at = terms.get("iat")
     return issued_at if type(issued_at) is int else 0
+
+def taken_until(terms: Fields) -> int:
+    """The latest end of all licenses that were borrowed for the place; 0 without one."""
+    until = terms.get("taken_until")
+    return until if type(until) is int else 0
+
+def end_of_place(claims: Fields) -> int:
+    """Until when a license keeps a place taken; 0 if it counts no machines."""
+    ends = claims.get("exp")
+    return ends if claims.get("machine_id") and type(ends) is int else 0
 
 def latest_time(path: str, now: int) -> int:
     """Returns the latest time that was seen before, and keeps the present one if it is later."""
@@ -512,16 +593,23 @@ def is_license_of(manifest: Fields, claims: Fields) -> bool:
 
 def settle_events(events: Sequence[Fields], answer: Answer | None, failures: int) -> Settled:
     """Returns what becomes of the events of a batch, which was sent after so many failures in a row."""
-    status = genuine_status("events", answer)
+    status, half = genuine_status("events", answer), max(1, len(events) // 2)
     if status == 200 and answer is not None and len(answer.body["results"]) == len(events):
         return settle_results(events, answer, answer.body["results"])
     if status == 413 and answer is not None:
         if len(events) > 1:
-            return Settled([*events], 0, [], "halve", 0)
+            return Settled([*events], 0, [], "halve", 0, half)
         return Settled([], 0, [(0, code_of(answer.body), to_line(answer.body.get("error", "")))], "done", 0)
     if status == 200 or is_failure(status):
-        return Settled([*events], 0, [], "send", wait_after(status, answer, failures))
+        # Fewer events get through a slow connection. The limits of the service say what there is room for.
+        most = room_of(answer) if status == 429 else half
+        return Settled([*events], 0, [], "send", wait_after(status, answer, failures), most)
     return Settled([*events], 0, [], "stop", 0)
+
+def room_of(answer: Answer | None) -> int | None:
+    """How many events the service has room for; None if it had no room for a batch, or does not say."""
+    room = number(answer.headers.get("x-ratelimit-remaining")) if answer is not None else None
+    return min(room, MAX_BATCH_EVENTS) if room else None
 
 def settle_results(events: Sequence[Fields], answer: Answer, results: Sequence[Fields]) -> Settled:
     kept: list[Fields] = []
@@ -968,7 +1056,41 @@ def file_name_of(model: Fields) -> str:
         raise Refused(f"the service sent a name that is no file name: {to_line(file_name)}")
     return file_name
 
+def keep_checksum(path: str, checksum: str) -> None:
+    """Keeps the checksum of a complete file beside it."""
+    if read_checksum(path) != checksum:
+        write_file(f"{path}.checksum", [f"{checksum}\n".encode()])
+
+def read_checksum(path: str) -> str:
+    with contextlib.suppress(OSError, ValueError), open(f"{path}.checksum", encoding="ascii") as file:
+        return file.read(100).strip()
+    return ""
+
+def find_downloaded(name: str, version: str | None, folder: str) -> str | None:
+    """The file of a model that was downloaded earlier, without a version the latest; None if there is no whole one."""
+    # Without a version, it must begin with a digit and have no "-": NAME-2-1.0.0 may be of a model NAME-2.
+    form = r"[0-9][A-Za-z0-9._+]*" if version is None else rf"{re.escape(version)}([.][A-Za-z][A-Za-z0-9]{{0,15}})?"
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if re.fullmatch(rf"{re.escape(name)}-{form}[.]checksum", entry.name):
+                found.append((entry.stat().st_mtime_ns, entry.path[: -len(".checksum")]))
+    paths = (path for _, path in sorted(found, reverse=True))
+    return next((path for path in paths if checksum_of(path) == read_checksum(path)), None)
+
 # Files and addresses
+
+def check_settings(url: str, api_key: str, fingerprint: str) -> None:
+    """Raises WrongSetting for what has another form. Each may be ""."""
+    address = re.fullmatch(r"(?i:https?)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/?", url)
+    if url and (address is None or not 1 <= int(address[1] or 80) <= 65_535):
+        raise WrongAddress(
+            "the address of the service must be http://HOST or https://HOST, perhaps with :PORT, and without a path"
+        )
+    if api_key and not re.fullmatch("[A-Za-z0-9]+_(live|test)_[0-9a-f]{48}", api_key):
+        raise WrongKey("the API key must be letters and digits, _live_ or _test_, and 48 lowercase hex digits")
+    if fingerprint and not re.fullmatch("[ -~]{8,200}", fingerprint):
+        raise WrongFingerprint("the fingerprint must be 8 to 200 printable ASCII characters")
 
 def find_fingerprint() -> str:
     """The hashed id of this machine, as systemd asks for it to be used; "" if there is none."""
@@ -1111,7 +1233,8 @@ def to_cause(error: BaseException) -> str:
         error = error.reason
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "verify_message", "") or (error.reason or str(error)).replace("_", " ").lower()
-        return f"TLS: {to_line(reason)}"
+        remedy = ": is the service without TLS?" if reason == "wrong version number" else ""
+        return f"TLS: {to_line(reason)}{remedy}"
     if isinstance(error, (socket.timeout, TimeoutError)):
         return "timed out"
     if isinstance(error, socket.gaierror):
@@ -1120,11 +1243,13 @@ def to_cause(error: BaseException) -> str:
         return "connection refused"
     if isinstance(error, (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteRead)):
         return "connection closed"
+    if isinstance(error, (ValueError, http.client.HTTPException)):  # its text may have a link or a header
+        return "not a valid address or answer"
     return to_line(error) or type(error).__name__
 
 PATHS = {
     **{name: f"/v1/machines/{name}" for name in ("activate", "heartbeat", "release")},
-    **{"validate": "/v1/auth/validate", "license": "/v1/auth/license"},
+    **{name: f"/v1/auth/{name}" for name in ("validate", "refresh", "license")},
     **{"models": "/v1/models/list", "events": "/v1/analytics/batch"},
 }
 
@@ -1145,14 +1270,19 @@ class Client:
         log: Callable[[str], object] | None = None, keys: Mapping[str, Any] | str | None = None, audience: str = "",
         on_refused: Callable[[Fields, str, str], object] | None = None,
     ) -> None:
-        if url != "" and not re.match("https?://[^/]", url):
-            raise WrongAddress("the address of the service must begin with https:// or http://")
+        check_settings(url, api_key, fingerprint)
         self.url, self.api_key, self.state_file, self.name, self.audience = url, api_key, state_file, name, audience
         self.log: Callable[[str], object] = log or (lambda _: None)
         self.on_refused: Callable[[Fields, str, str], object] = on_refused or (lambda *_: None)
         self.pinned = read_keys(keys) if isinstance(keys, str) else to_keys(keys, "`keys`") if keys is not None else []
         self.answer: Answer | None = None  # the last answer to a request for a place
         self.cause = ""  # why there was no answer
+        self.no_answer = ""  # why the last request for a place got no useful answer
+        self.refusal: Refused | None = None  # the last answer to a request for a place, if it was one
+        self.no_count = ""  # why the last batch of events got no useful answer
+        self.gave_up = ""  # why the last call sent four requests in vain
+        self.wait: tuple[float, int] | None = None  # when a place was taken, and the wait before its heartbeat
+        self.validated_at = 0.0  # when the service was asked what the key may do
         self.lock = threading.RLock()
         self.sending = threading.Lock()
         self.reporting = threading.Lock()
@@ -1182,6 +1312,18 @@ class Client:
         """Whether this machine has its place, or the signed license is good. Ask at every use."""
         return may_work(self.state, int(time.time())) or self.licensed_until() > 0
 
+    def why(self) -> Refused | None:
+        """Why `may_work` is false: a sentence for people, and the code of the service; None if it is true."""
+        if self.may_work():
+            return None
+        if self.refusal is not None:
+            return self.refusal
+        if int(time.time()) < self.state.seen - CLOCK_TOLERANCE:
+            return Refused("the clock of this machine is behind: correct it, or go online")
+        if self.no_answer:
+            return Refused(f"the license service gives no answer: {self.no_answer}")
+        return Refused("this machine has no place: activate it")
+
     def licensed_until(self) -> int:
         """The end of the signed license in Unix seconds; 0 if it is not good now."""
         with contextlib.suppress(Refused):
@@ -1190,15 +1332,18 @@ class Client:
 
     def run(self, stopped: threading.Event | None = None) -> None:
         """
-        Keeps the place until the service refuses the key, or until the event, and fetches a borrowed license again from
-        its `refresh_after` on. Stop it before `release`.
+        Keeps the place until the service refuses the key, or until the event. Also fetches a borrowed license again
+        from its `refresh_after` on, and the kept answer of `validate` when it is not fresh. Stop it before `release`.
         """
         stopped = stopped or threading.Event()
         request = first_request(self.state)
+        if request == "heartbeat" and self.wait is not None and time.time() - self.wait[0] < 60:
+            pause(self.wait[1] - (time.time() - self.wait[0]), stopped)
         while request != "stop" and not stopped.is_set():
             request, seconds = self.step(request)
             if request == "heartbeat" and self.state.failures == 0:
                 self.renew()
+                self.validate_again()
             pause(seconds, stopped)
 
     def activate(self) -> bool:
@@ -1212,12 +1357,17 @@ class Client:
 
     def try_often(self, request: str) -> str:
         """Sends a request four times at most. Does not wait for a place."""
+        with self.lock:  # failures of earlier calls make no wait longer
+            self.state = dataclasses.replace(self.state, failures=0)
+        self.gave_up = ""
         for _ in range(MAX_TRIES - 1):
             following, seconds = self.step(request)
             if following != request or self.url == "" or self.answer is not None and self.answer.status == 409:
                 return following
             pause(seconds, threading.Event())
-        return self.step(request)[0]
+        following = self.step(request)[0]
+        self.gave_up = self.no_answer
+        return following
 
     def step(self, request: str) -> tuple[str, int]:
         """Sends a request; returns the next one, and the seconds to wait before it."""
@@ -1225,13 +1375,23 @@ class Client:
         fields = {"fingerprint": self.state.fingerprint}
         if request == "activate":
             fields.update({"platform": sys.platform}, **({"name": self.name} if self.name else {}))
-        self.answer, self.cause = answer, cause = self.send(request, fields)
+        answer, cause = self.send(request, fields)
+        self.answer, self.cause = answer, cause
+        status = genuine_status(request, answer)
+        self.no_answer = to_why(request, answer, cause) if is_failure(status) else ""
+        if not is_failure(status):
+            is_good = status == 200 or request == "release" and status == 404
+            self.refusal = None if is_good or answer is None else to_refusal(request, answer)
         with self.lock:
             self.state, following, seconds = decide(self.state, request, answer, sent_at, int(time.time()))
             self.try_write()
+        is_refused = request != "release" and genuine_status(request, answer) == 401
+        if is_refused and self.delete_borrowed():
+            self.log("license: deleted, because the service refuses the key")
         then = following if following in ("stop", "done") else f"{following} in {seconds} s"
         if following == "stop" and answer is not None:
             then = f"stop: {to_line(answer.body.get('error', ''))}"
+        self.wait = (time.time(), seconds) if request == "activate" and following == "heartbeat" else None
         self.log(f"{request}: {describe(request, answer, cause)}; {self.describe()}; {then}")
         return following, seconds
 
@@ -1244,12 +1404,18 @@ class Client:
     def validate(self) -> Fields | None:
         """
         Asks what the key may do, and keeps the answer. Returns its body, which has `error` and `code` if the service
-        refuses the key; None without an answer.
+        refuses the key, or if the month is used up; None without an answer.
         """
-        sent_at = int(time.time())
+        self.validated_at = time.time()
+        sent_at = int(self.validated_at)
         answer, self.cause = self.send("validate", {})
+        self.log(f"validate: {describe('validate', answer, self.cause)}")
+        kept = answer
+        if answer is not None and genuine_status("validate", answer) == 429 and code_of(answer.body) == USED_UP:
+            kept, cause = self.send("refresh", {})
+            self.log(f"refresh: {describe('refresh', kept, cause)}")
         with self.lock:
-            saved, seen = keep_validation(self.read_saved(), self.state.seen, answer, sent_at, int(time.time()))
+            saved, seen = keep_validation(self.read_saved(), self.state.seen, kept, sent_at, int(time.time()))
             record = saved._asdict() if saved is not None else None
             self.state = dataclasses.replace(self.state, seen=seen)
             self.try_write()
@@ -1257,8 +1423,13 @@ class Client:
                 self.write_record("validated", record)
             except OSError as error:
                 self.log(f"cannot write {self.state_file}.validated: {error}")
-        self.log(f"validate: {describe('validate', answer, self.cause)}")
         return answer.body if answer is not None and is_genuine("validate", answer) else None
+
+    def validate_again(self) -> None:
+        """Asks again if the kept answer is not fresh, at most once an hour."""
+        is_time = abs(time.time() - self.validated_at) >= CHECK_SECONDS
+        if is_time and self.read_saved() is not None and not self.is_fresh():
+            self.validate()
 
     def license_answer(self) -> Fields | None:
         """The kept answer of `validate` while it may be used, also without a network; else None."""
@@ -1293,7 +1464,12 @@ class Client:
         place. `days` is at most what the license allows, by default all of them. Returns the claims.
         """
         self.pinned_keys()
-        return self.keep_license(self.ask("license", self.license_fields(days)), days)
+        import_cryptography("license")
+        body = self.ask("license", self.license_fields(days))
+        audience = self.verify(str(body["license"])).get("aud")
+        if audience != self.audience:
+            raise Refused(to_line(f"LICENSE_AUDIENCE is {self.audience}, and the license is for {audience}"))
+        return self.keep_license(body, days)
 
     def license_fields(self, days: int | None) -> Fields:
         return {"fingerprint": self.state.fingerprint, **({"days": days} if days is not None else {})}
@@ -1325,7 +1501,8 @@ class Client:
 
     def write_terms(self, terms: Fields, claims: Fields, key_id: Any, days: Any, borrowed: bool) -> None:
         newest = claims if claims["iat"] >= highest_of(terms) else terms
-        fields = {"key_id": key_id, "days": days, "borrowed": borrowed}
+        taken = max(taken_until(terms), end_of_place(claims) if borrowed else 0)
+        fields = {"key_id": key_id, "days": days, "borrowed": borrowed, "taken_until": taken}
         self.write_record("license.terms", {**fields, "iat": newest["iat"], "jti": newest.get("jti")})
 
     def renew(self) -> None:
@@ -1345,20 +1522,45 @@ class Client:
         except (Refused, OSError) as error:
             self.log(f"license: {to_line(error)}")
 
-    def give_back(self) -> int | None:
-        """
-        Deletes the signed license and releases the machine. Returns until when the service keeps the place taken, in
-        Unix seconds; None if it is free.
-        """
-        until = 0
-        with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
-            claims = read_claims(read_license(f"{self.state_file}.license"))
-            until = int(claims["exp"]) if claims.get("machine_id") else 0  # else the license does not count machines
-        terms = self.terms()
+    def delete_borrowed(self) -> bool:
+        """Deletes a borrowed license, and no other one. Returns whether there was one."""
+        with self.lock:
+            terms, claims = self.terms(), self.unchecked_claims()
+            is_same = (claims.get("iat"), claims.get("jti")) == (terms.get("iat"), terms.get("jti"))
+            if terms.get("borrowed") is not True or not is_same:
+                return False
+            try:
+                self.delete_license(terms)
+            except OSError as error:
+                self.log(f"cannot delete {self.state_file}.license: {error}")
+                return False
+        return True
+
+    def delete_license(self, terms: Fields) -> None:
+        """Deletes the signed license; what is known beside its text stays."""
         remove(f"{self.state_file}.license")
         kept = {**terms, "days": None, "borrowed": False}
         self.write_record("license.terms", kept if terms.get("key_id") else None)
+
+    def unchecked_claims(self) -> Fields:
+        """The claims of the kept license without a look at its signature; none if there is no license."""
+        with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
+            return read_claims(read_license(f"{self.state_file}.license"))
+        return {}
+
+    def give_back(self) -> int | None:
+        """
+        Releases the machine, and deletes the signed license. Returns until when the service keeps the place taken, in
+        Unix seconds; None if it is free. Raises Refused if the service does not confirm the release: the license stays.
+        """
         self.release()
+        if genuine_status("release", self.answer) not in (200, 404):
+            why = self.no_answer or to_why("release", self.answer, "")
+            code = self.refusal.code if self.refusal is not None and not self.no_answer else ""
+            raise Refused(f"the place was not given back, and the license stays: {why}", code)
+        terms, claims = self.terms(), self.unchecked_claims()
+        until = max(taken_until(terms), end_of_place(claims))
+        self.delete_license({**terms, "taken_until": until})
         return until if until > time.time() else None
 
     def claims(self) -> Fields:
@@ -1372,9 +1574,9 @@ class Client:
             if claims["iat"] > highest or now > seen + 60:  # so that not every use writes the file
                 self.state = dataclasses.replace(self.state, seen=max(seen, now))
                 self.write()
-            # An exported file: from now on only licenses of its key are accepted.
+            # A file that somebody put there: from now on only licenses of its key are accepted.
             if claims["iat"] > highest or not terms.get("key_id"):
-                self.write_terms(terms, claims, key_id, terms.get("days"), terms.get("borrowed") is True)
+                self.write_terms(terms, claims, key_id, None, False)
         return claims
 
     def kept_license(self) -> tuple[Fields, Fields]:
@@ -1459,7 +1661,7 @@ class Client:
 
     def pinned_keys(self) -> list[Fields]:
         if not self.pinned or not self.audience:
-            raise Refused("no keys are pinned: set LICENSE_KEYS and LICENSE_AUDIENCE")
+            raise Refused(NOT_PINNED)
         return self.pinned
 
     def terms(self) -> Fields:
@@ -1476,14 +1678,25 @@ class Client:
 
     def download(self, name: str, version: str | None = None, *, folder: str) -> str:
         """
-        Downloads a model and returns the path of its file. Continues an interrupted download, and fetches no file that
-        is there already.
+        Downloads a model and returns the absolute path of its file. Continues an interrupted download, and fetches no
+        file that is there already. If the service gives no answer, a file that was downloaded earlier is good enough
+        while `may_work` is true: without `version` the one that was downloaded last.
         """
         check_folder(folder)
-        model = self.find_model(name, version)
+        folder = os.path.abspath(folder)
+        try:
+            model = self.find_model(name, version)
+        except NoAnswer as error:
+            found = find_downloaded(name, version, folder) if self.may_work() else None
+            if found is None:
+                raise
+            self.log(f"download: {to_line(error)}; {found} is there already")
+            return found
         path = os.path.join(folder, file_name_of(model))
         checksum = model["checksum"]
         if checksum_of(path) == checksum:
+            with contextlib.suppress(OSError):  # the folder may be read-only
+                keep_checksum(path, checksum)
             return path
         part, failures = Part(f"{path}.part"), 0
         most = part.size()
@@ -1507,13 +1720,15 @@ class Client:
             raise Refused(f"the file of {to_line(name)} is not the one of the list: its checksum differs")
         os.replace(part.path, path)
         part.delete()
+        keep_checksum(path, checksum)
         return path
 
     def find_model(self, name: str, version: str | None) -> Fields:
         for model in self.models():
             if model.get("name") == name and version in (None, model.get("version")):
                 return model
-        raise Refused(to_line(f"there is no model {name} {version if version is not None else ''}").strip())
+        wanted = name if version is None else f"{name} {version}"
+        raise Refused(to_line(f"there is no model {wanted}, or the license does not include it"))
 
     def fetch_part(self, model: Fields, part: Part, failures: int) -> tuple[str, int]:
         """Asks for the rest of a file once. Returns what to do next, and the seconds to wait before it."""
@@ -1553,26 +1768,32 @@ class Client:
     def log_event(
         self, event_type: str, *, model_name: str | None = None, inference_type: str | None = None,
         duration_ms: float | None = None, success: bool | None = None, error_message: str | None = None,
-        metadata: Mapping[str, Any] | None = None, occurred_at: str | None = None,
+        metadata: Mapping[str, Any] | None = None, occurred_at: datetime.datetime | str | None = None,
     ) -> str:
         """
         Puts an event into the queue, and returns its key. Never waits for a network, as `send_events` and `run_events`
-        do. `occurred_at` is a time in UTC, such as 2026-10-31T23:59:58.250Z; without it the event occurred now.
+        do. `occurred_at` is a time with its zone, or a text such as 2026-10-31T23:59:58.250Z; without it the event
+        occurred now. Raises ValueError for fields that the service would refuse.
         """
-        if occurred_at is None:
-            occurred_at = render_exactly(time.time())
-        elif parse(occurred_at) == 0:
-            raise ValueError("occurred_at must be a time in UTC, such as 2026-10-31T23:59:58.250Z")
-        event = to_event(
-            occurred_at, event_type, model_name=model_name, inference_type=inference_type, duration_ms=duration_ms,
-            success=success, error_message=error_message, metadata=metadata,
-        )
+        try:
+            event = to_event(
+                to_time(time.time() if occurred_at is None else occurred_at), event_type,
+                model_name=model_name, inference_type=inference_type, duration_ms=duration_ms, success=success,
+                error_message=error_message, metadata=metadata,
+            )
+            check_use(event)
+        except ValueError as error:
+            raise ValueError(f"the event cannot be logged: {error}") from None
         self.events.add(event)
         return str(event["idempotency_key"])
 
-    def send_events(self) -> Counts:
-        """Sends the events that wait, oldest first, until none is left or four tries in a row failed."""
-        accepted, refused, _ = self.send_all(threading.Event())
+    def send_events(self, timeout: float | None = None) -> Counts:
+        """
+        Sends the events that wait, oldest first, until none is left or four tries in a row failed. Begins no request
+        and no wait after `timeout` seconds; by default there is no such bound.
+        """
+        ends = time.monotonic() + timeout if timeout is not None else None
+        accepted, refused, _ = self.send_all(threading.Event(), ends)
         return Counts(accepted, refused, self.events.waiting())
 
     def run_events(self, stopped: threading.Event | None = None) -> None:
@@ -1591,21 +1812,35 @@ class Client:
                 seconds = BROKEN_SECONDS
             pause(seconds, stopped)
 
-    def send_all(self, stopped: threading.Event) -> tuple[int, int, str]:
-        """Returns how many events were accepted and refused, and "done", "stop", or "send" after four failures."""
+    def send_all(self, stopped: threading.Event, ends: float | None = None) -> tuple[int, int, str]:
+        """
+        Returns how many events were accepted and refused, and "done", "stop", or "send" after four failures. Begins no
+        request and no wait that would end later than `ends`.
+        """
         accepted = refused = failures = 0
-        most, following = MAX_BATCH_EVENTS, "done"
+        most = largest = MAX_BATCH_EVENTS
+        following = "done"
         while failures < MAX_TRIES and following != "stop" and not stopped.is_set() and self.events.waiting() > 0:
-            sent, most = self.send_batch(most, failures)
+            if ends is not None and time.monotonic() >= ends:
+                break
+            sent = self.send_batch(most, failures)
             following = sent.next
+            if following == "halve" and sent.most is not None:
+                largest = sent.most  # the service takes no more at once
+            elif following == "done" and most == 1 and sent.accepted == 0:
+                largest = MAX_BATCH_EVENTS  # a single event was too large, and is gone
+            most = sent.most or (most if sent.wait_seconds > 0 else largest)
             accepted, refused = accepted + sent.accepted, refused + len(sent.refused)
             failures = failures + 1 if sent.wait_seconds > 0 else 0
             if 0 < failures < MAX_TRIES:
+                if ends is not None and time.monotonic() + sent.wait_seconds >= ends:
+                    break
                 pause(sent.wait_seconds, stopped)
+        self.gave_up = self.no_count if failures == MAX_TRIES else ""
         return accepted, refused, following
 
-    def send_batch(self, most: int, failures: int) -> tuple[Settled, int]:
-        """Sends the oldest events. Returns what became of them, and the most events of the next batch."""
+    def send_batch(self, most: int, failures: int) -> Settled:
+        """Sends the oldest events: at most so many."""
         with self.sending:
             batch = self.events.take(most)
             now = int(time.time())
@@ -1622,7 +1857,8 @@ class Client:
                 settled = settle_events(events, answer, failures)
                 if settled.next == "stop" and answer is not None and answer.status == 400 and len(events) > 1:
                     # Perhaps this service takes fewer events at once. A single one that is wrong stops the queue.
-                    settled = settled._replace(next="halve")
+                    settled = settled._replace(next="halve", most=len(events) // 2)
+                self.no_count = to_why("events", answer, self.cause)
                 line = f"{describe('events', answer, self.cause)}; "
                 sentence = to_line(answer.body.get("error", "")) if answer is not None else ""
             then = f"send in {settled.wait_seconds} s" if settled.wait_seconds > 0 else settled.next
@@ -1637,11 +1873,11 @@ class Client:
             if settled.kept != batch.events or batch.is_damaged:
                 self.events.replace(batch.text, settled.kept)
         damaged = "damaged lines dropped; " if batch.is_damaged else ""
-        counts = f"{settled.accepted} accepted, {len(settled.refused)} refused, {self.events.waiting()} waiting"
+        waiting = self.events.waiting()
+        counts = f"{settled.accepted} accepted, {len(settled.refused)} refused, {waiting} waiting"
+        then = "next batch" if then == "done" and waiting > 0 else then
         self.log(f"events: {line}{damaged}{counts}; {then}")
-        # Fewer events get through a slow connection, and into the little room that others leave in the limit.
-        is_less = settled.next == "halve" or settled.wait_seconds > 0
-        return settled, max(1, len(events) // 2) if is_less else most
+        return settled
 
     def tell_refused(self, event: Fields, code: str, error: str) -> None:
         try:
@@ -1654,21 +1890,18 @@ class Client:
     def record(
         self, event_type: str, *, model_name: str | None = None, inference_type: str | None = None,
         duration_ms: float | None = None, success: bool | None = None, error_message: str | None = None,
-        metadata: Mapping[str, Any] | None = None, occurred_at: str | None = None,
+        metadata: Mapping[str, Any] | None = None, occurred_at: datetime.datetime | str | None = None,
     ) -> str:
         """
         Keeps a use for the next report, and returns its key. For a machine that never has a network; its license must
         have a key for reports. Raises ValueError for fields that the service would refuse.
         """
         claims, machine, _ = self.report_terms()
-        if occurred_at is None:
-            occurred_at = render_exactly(max(time.time(), claims["iat"]))  # an earlier clock is wrong
-        elif parse(occurred_at) > 0:
-            digits = re.sub("^[^.]*[.]|Z", "", occurred_at) if "." in occurred_at else ""
-            occurred_at = f"{render(parse(occurred_at))[:-1]}.{digits:0<3.3}Z"
+        now = max(time.time(), claims["iat"])  # an earlier clock is wrong
         use = to_event(
-            occurred_at, event_type, model_name=model_name, inference_type=inference_type, duration_ms=duration_ms,
-            success=success, error_message=error_message, metadata=metadata,
+            to_time(now if occurred_at is None else occurred_at), event_type,
+            model_name=model_name, inference_type=inference_type, duration_ms=duration_ms, success=success,
+            error_message=error_message, metadata=metadata,
         )
         check_use(use)
         with self.lock:
@@ -1788,14 +2021,13 @@ class Client:
             self.log(f"{request}: {describe(request, answer, self.cause)}")
             if answer is not None and status == 200:
                 return answer.body
-            if not is_failure(status) or failures == MAX_TRIES - 1 or self.url == "":
-                break
-            pause(wait_after(status, answer, failures), threading.Event())
+            if not is_failure(status):
+                raise Refused(to_why(request, answer, self.cause), code_of(answer.body) if answer is not None else "")
             failures += 1
-        if answer is not None and status > 0:
-            raise Refused(to_line(answer.body.get("error") or f"status {status}"), code_of(answer.body))
-        why = f"its answer has status {answer.status} and is not from the service" if answer is not None else self.cause
-        raise Refused(f"the service gave no answer: {why}")
+            if failures == MAX_TRIES or self.url == "":
+                code = code_of(answer.body) if answer is not None and status > 0 else ""
+                raise NoAnswer(to_why(request, answer, self.cause), code)
+            pause(wait_after(status, answer, failures - 1), threading.Event())
 
     def send(
         self, request: str, fields: Fields | bytes | None, limit: int = MAX_ANSWER_BYTES
@@ -1854,6 +2086,9 @@ class Client:
             return None
         return Saved(fetched_at, until, body) if is_genuine("validate", Answer(200, {}, body)) else None
 
+NOT_PINNED = (
+    "no keys are pinned: give the client `keys` and `audience` (for commands LICENSE_KEYS and LICENSE_AUDIENCE)"
+)
 TOO_LARGE = "it is larger than the list says"
 
 def to_bytes(size_mb: object) -> int:
@@ -1917,7 +2152,7 @@ USAGE = """Usage: claviger_client.py COMMAND
   release                            give the place back
   validate                           ask what the key may do
   borrow [DAYS]                      fetch a signed license, to work without a network
-  give-back                          delete the signed license, and give the place back
+  give-back                          give the place back, and delete the signed license
   features                           print the features and values of the license
   models                             list the models
   download NAME [VERSION] FOLDER     download a model
@@ -1952,6 +2187,24 @@ def is_right(command: str, args: Sequence[str]) -> bool:
     digits = {"borrow": 5, "report-again": 9}.get(command, 0)
     return digits == 0 or not args or re.fullmatch(f"[0-9]{{1,{digits}}}", args[0]) is not None
 
+def explain_usage(command: str, count: int) -> str:
+    """What is wrong with a command or with its so many arguments."""
+    if command not in COMMANDS:
+        return to_line(f"there is no command {command}") if command else "no command is given"
+    row = re.search(rf"(?m)^  {command}( [A-Z\[].*?)?(?:  |$)", USAGE)
+    names = row[1] or "" if row is not None else ""
+    if count < COMMANDS[command][0]:
+        *others, last = re.sub(r"\[.*\]", "", names).split()
+        return f"{command} needs {', '.join(others)}{' and ' if others else ''}{last}"
+    return f"{command} takes{names or ' no arguments'}"
+
+def print_line(text: object) -> None:
+    """Prints to stdout. What read it may have ended."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
 def print_error(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -1960,12 +2213,12 @@ def print_refused(event: Fields, code: str, error: str) -> None:
 
 def print_license(features: Iterable[str], values: Fields) -> None:
     for name in features:
-        print(f"feature {name}")
+        print_line(f"feature {name}")
     for name, value in values.items():
-        print(f"value {name} {json.dumps(value)}")
+        print_line(f"value {name} {json.dumps(value)}")
 
 def print_claims(claims: Fields) -> None:
-    print(f"{claims['license_type']} until {render(claims['exp'])[:10]}")
+    print_line(f"{claims['license_type']} until {render(claims['exp'])[:10]}")
     print_license(features_at(claims, int(time.time())), entitlements_of(claims))
 
 def check_file(license_file: str, keys_file: str, audience: str, key_id: str, fingerprint: str | None = None) -> None:
@@ -1984,37 +2237,38 @@ def run_command(client: Client, command: str, args: Sequence[str]) -> bool:
         return False
     if command == "status":
         machine_id, fingerprint = client.state.machine_id, client.state.fingerprint
-        print(f"{client.describe()}\nmachine {machine_id or 'none'}\nfingerprint {fingerprint}")
+        print_line(f"{client.describe()}\nmachine {machine_id or 'none'}\nfingerprint {fingerprint}")
         return client.may_work()
     if command == "validate":
         body = client.validate()
         if body is not None:
-            print(json.dumps(body))
+            print_line(json.dumps(body))
         return body is not None and body.get("valid") is True
     if command == "borrow":
         print_claims(client.borrow(int(args[0]) if args else None))
     elif command == "give-back":
         until = client.give_back()
         if until is not None:
-            print(f"taken until {render(until)}")
-        return genuine_status("release", client.answer) in (200, 404)
+            print_line(f"taken until {render(until)}")
     elif command == "features":
         if client.license_answer() is None:
+            if not client.pinned:
+                raise Refused("no answer is kept: run validate")
             client.claims()  # says why there is no license either
         print_license(client.features(), client.entitlements())
     elif command == "models":
         for model in client.models():
-            print(to_line(f"{model.get('name')} {model.get('version')} {model.get('checksum')}"))
+            print_line(to_line(f"{model.get('name')} {model.get('version')} {model.get('checksum')}"))
     elif command == "download":
-        print(client.download(args[0], args[1] if len(args) == 3 else None, folder=args[-1]))
+        print_line(client.download(args[0], args[1] if len(args) == 3 else None, folder=args[-1]))
     elif command == "log":
-        print(client.log_event(args[0], model_name=args[1] if len(args) == 2 else None))
+        print_line(client.log_event(args[0], model_name=args[1] if len(args) == 2 else None))
     elif command == "record":
-        print(client.record(args[0], model_name=args[1] if len(args) == 2 else None))
+        print_line(client.record(args[0], model_name=args[1] if len(args) == 2 else None))
     elif command == "report":
         number = client.report(args[0], with_events=len(args) == 2)
         if number is not None:
-            print(number)
+            print_line(number)
     elif command == "report-again":
         client.report_again(int(args[0]), args[1])
     elif command == "open-bundle":
@@ -2022,10 +2276,10 @@ def run_command(client: Client, command: str, args: Sequence[str]) -> bool:
         print_claims(bundle.claims)
         for kind, paths in (("model", bundle.models), ("file", bundle.files)):
             for path in paths:
-                print(f"{kind} {path}")
+                print_line(f"{kind} {path}")
     else:
         counts = client.send_events()
-        print(f"accepted {counts.accepted}\nrefused {counts.refused}\nwaiting {counts.waiting}")
+        print_line(f"accepted {counts.accepted}\nrefused {counts.refused}\nwaiting {counts.waiting}")
         return counts.waiting == 0
     return True
 
@@ -2039,9 +2293,14 @@ def main(args: Sequence[str]) -> int:
         for setting in ("URL", "KEY", "STATE", "FINGERPRINT", "NAME", "KEYS", "AUDIENCE")
     )
     is_offline = command in OFFLINE_COMMANDS and url == "" and key == ""
-    needed = [] if command == "check" else [file] if is_offline else [url, key, file]
-    if not least <= len(more) <= most or not is_right(command, more) or "" in needed:
-        print_error(USAGE)
+    needed = [] if command == "check" else [file] if is_offline else [file, key, url]
+    wrong = ""
+    if not least <= len(more) <= most or not is_right(command, more):
+        wrong = explain_usage(command, len(more))
+    elif "" in needed:
+        wrong = f"LICENSE_{('STATE', 'KEY', 'URL')[needed.index('')]} is not set"
+    if wrong:
+        print_error(f"{wrong}\n{USAGE}")
         return 2
     try:
         if command == "check":
@@ -2051,10 +2310,16 @@ def main(args: Sequence[str]) -> int:
             url, key, file, fingerprint=fingerprint, name=name, log=print_error,
             keys=keys or None, audience=audience, on_refused=print_refused,
         )
-        return 0 if run_command(client, command, more) else 1
-    except WrongAddress as error:
-        print_error(f"Wrong LICENSE_URL: {error}")
+        is_done = run_command(client, command, more)
+        if not is_done and client.gave_up:
+            print_error(f"gave up after four requests: {client.gave_up}")
+        return 0 if is_done else 1
+    except WrongSetting as error:
+        print_error(f"Wrong LICENSE_{error.setting}: {error}")
         return 2
+    except NoAnswer as error:
+        print_error(f"gave up after four requests: {error.cause}")
+        return 1
     except (Refused, OSError, QueueFull, ValueError) as error:
         is_refusal = isinstance(error, Refused) or command == "check"
         print_error(f"refused: {error}" if is_refusal else str(error))
