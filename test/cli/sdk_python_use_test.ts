@@ -445,6 +445,25 @@ print(json.dumps([found, logged]))`,
     ]);
   });
 
+  test("the status names the later of the two ends, of the place and of the license", async () => {
+    const now = Math.floor(Date.now() / 1_000);
+    const result = await run(
+      `
+client, found = create(${PINNED}), []
+script(client, activate=[seat(300)], license=[Answer(200, {}, {"license": given["license"]})])
+client.activate()
+found.append(client.describe() == f"may work until {render(int(clock[0]) + 300)}")
+client.borrow()
+found.append(client.describe() == f"may work until {render(given['exp'])}")
+script(client, heartbeat=[seat(86_400)])
+client.step("heartbeat")
+found.append(client.describe() == f"may work until {render(int(clock[0]) + 86_400)}")
+print(json.dumps(found))`,
+      { license: signLicense({ exp: now + 600 }), exp: now + 600 },
+    );
+    expect(result).toEqual([true, true, true]);
+  });
+
   test("give_back keeps the license until the service confirms the release, and then names the latest end of all", async () => {
     const now = Math.floor(Date.now() / 1_000);
     const borrowed = (days: number, iat: number) =>

@@ -4,7 +4,7 @@ Needs Python 3.9 and no package; only the check of a signed license needs the pa
 `claviger guide sdk` has the rules. Pure functions contain them, and the test vectors are for these functions.
 
 As a module: call `client.activate()`, start `client.run` and `client.run_events` in daemon threads, and ask
-`client.may_work()` at every use. One process for each state file.
+`client.may_work()` at every use; `client.why()` says for people why it is false. One process for each state file.
 As a command: claviger_client.py COMMAND, where COMMAND is one of those in USAGE below.
 Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
 LICENSE_KEYS (the file with the pinned keys) and LICENSE_AUDIENCE (the brand of the service).
@@ -288,9 +288,11 @@ def to_time(at: datetime.datetime | str | float) -> str:
     """
     if isinstance(at, (int, float)):
         return render_exactly(at)
-    text = at.isoformat() if isinstance(at, datetime.datetime) else at
+    if isinstance(at, datetime.datetime):
+        # Python takes a time without a zone for one of the local zone.
+        at = "" if at.utcoffset() is None else at.astimezone(datetime.timezone.utc).isoformat()
     form = r"([0-9T:-]{19})(?:[.]([0-9]{1,9}))?(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
-    match = re.fullmatch(form, text)
+    match = re.fullmatch(form, at)
     seconds = parse(f"{match[1]}Z") if match else 0
     if match is None or seconds == 0:
         raise ValueError("occurred_at must be a time with its zone")
@@ -1076,7 +1078,7 @@ def find_downloaded(name: str, version: str | None, folder: str) -> str | None:
             if re.fullmatch(rf"{re.escape(name)}-{form}[.]checksum", entry.name):
                 found.append((entry.stat().st_mtime_ns, entry.path[: -len(".checksum")]))
     paths = (path for _, path in sorted(found, reverse=True))
-    return next((path for path in paths if checksum_of(path) == read_checksum(path)), None)
+    return next((path for path in paths if checksum_of(path) == read_checksum(path) != ""), None)
 
 # Files and addresses
 
@@ -1225,6 +1227,7 @@ def receive(response: Any) -> Iterable[bytes]:
     if left:
         raise ConnectionResetError("the connection was closed")
 
+NO_TLS = ("wrong version number", "record layer failure")  # of OpenSSL, when the answer is plain HTTP
 NETWORK_ERRORS = (OSError, ValueError, http.client.HTTPException)
 
 def to_cause(error: BaseException) -> str:
@@ -1233,7 +1236,7 @@ def to_cause(error: BaseException) -> str:
         error = error.reason
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "verify_message", "") or (error.reason or str(error)).replace("_", " ").lower()
-        remedy = ": is the service without TLS?" if reason == "wrong version number" else ""
+        remedy = ": is the service without TLS?" if reason in NO_TLS else ""
         return f"TLS: {to_line(reason)}{remedy}"
     if isinstance(error, (socket.timeout, TimeoutError)):
         return "timed out"
