@@ -32,7 +32,7 @@ import {
   startFakeService,
   VALID,
 } from "./sdk_fake_service.ts";
-import { LANGUAGES } from "./sdk_languages.ts";
+import { createInstaller, LANGUAGES } from "./sdk_languages.ts";
 
 const folder = useFolder();
 const NOBODY = "http://127.0.0.1:1";
@@ -66,6 +66,99 @@ describe.each(LANGUAGES.filter(({ module }) => module.endsWith(".ts")))(
       const { validations, batches, downloads, reports, clocks, bundles } = vectors;
       const cases = [validations, batches, downloads, reports, clocks, bundles.cases, licenses.cases];
       expect(JSON.parse(stdout.toString()).checked).toBe(cases.reduce((sum, { length }) => sum + length, 0));
+    });
+  },
+);
+
+describe.each(LANGUAGES.filter(({ module }) => module.endsWith(".ts")))(
+  "the module as a program: $name",
+  (language) => {
+    const install = createInstaller(folder, KEY);
+    const start = (url: string, more = {}) => {
+      const stateFile = join(mkdtempSync(join(folder, "home-")), "state");
+      const client = install(language, url, { LICENSE_STATE: stateFile, ...more });
+      const run = (...args: readonly string[]) => client.runArguments([language.module, ...args]);
+      return { run, stateFile };
+    };
+
+    test("can be loaded by require", async () => {
+      const { runArguments } = install(language, NOBODY);
+      const program = join(folder, "program.cjs");
+      writeFileSync(program, `console.log(typeof require(${JSON.stringify(language.module)}).Client)`);
+      expect(await runArguments([program])).toMatchObject({ status: 0, out: "function\n" });
+    });
+
+    test("does not crash when nobody reads its output any more", async () => {
+      using service = await startFakeService();
+      const many = Array.from({ length: 2_000 }, (_, index) =>
+        modelOf(`model-${index}`, service.url, new Uint8Array()),
+      );
+      service.on("/v1/models/list", () => listOf(...many));
+      const { stateFile } = start(service.url);
+      const command = [...language.command, language.module, "models"].join(" ");
+      const script = `set -o pipefail; ${command} | head -n 1; echo "\${PIPESTATUS[0]}"`;
+      const { stdout, stderr } = Bun.spawn(["bash", "-c", script], {
+        env: { ...process.env, LICENSE_URL: service.url, LICENSE_KEY: KEY, LICENSE_STATE: stateFile },
+        stdout: "pipe",
+        stderr: "pipe",
+      });
+      const line = expect.stringMatching(/^model-0 1\.0\.0 sha256:\w+\n0\n$/);
+      expect({ out: await stdout.text(), err: await stderr.text() }).toEqual({
+        ...{ out: line, err: "models: 200\n" },
+      });
+    });
+
+    test("says what is wrong with a command and its settings", async () => {
+      const { run } = start(NOBODY);
+      for (const [args, why] of [
+        [[], "no command is given"],
+        [["toString"], "there is no command toString"],
+        [["activate", "now"], "activate takes no arguments"],
+        [["download", "speller"], "download needs NAME and FOLDER"],
+        [["check", "a"], "check needs LICENSE, KEYS, AUDIENCE and KEY_ID"],
+        [["borrow", "long"], "borrow takes [DAYS]"],
+        [["log"], "log needs TYPE"],
+        [["open-bundle", "a", "b", "c", "d"], "open-bundle takes FILE [MODELS_FOLDER [FILES_FOLDER]]"],
+      ] as const) {
+        const { status, lines } = await run(...args);
+        expect({ status, lines: lines.slice(0, 2) }).toEqual({
+          ...{ status: 2, lines: [why, "Usage: claviger_client.ts COMMAND"] },
+        });
+      }
+      for (const name of ["LICENSE_STATE", "LICENSE_KEY", "LICENSE_URL"]) {
+        const { status, lines } = await start(NOBODY, { [name]: "" }).run("activate");
+        expect({ status, why: lines[0] }).toEqual({ status: 2, why: `${name} is not set` });
+      }
+      for (const [name, value] of [
+        ["LICENSE_KEY", "svc_live_1"],
+        ["LICENSE_FINGERPRINT", "short"],
+      ] as const) {
+        const { status, lines } = await start(NOBODY, { [name]: value }).run("status");
+        expect({ status, lines }).toEqual({
+          status: 2,
+          lines: [expect.stringContaining(`Wrong ${name}: the `)],
+        });
+      }
+      expect(await run("features")).toMatchObject({
+        ...{ status: 1, lines: ["refused: no answer is kept: run validate"] },
+      });
+    });
+
+    test("says at the end that it gave up", async () => {
+      using service = await startFakeService();
+      const busy = refusedWith(503, "SERVICE_UNAVAILABLE", { "Retry-After": "1" });
+      for (const path of ["machines/activate", "models/list", "analytics/batch"])
+        service.on(`/v1/${path}`, () => busy);
+      const ended = await Promise.all(
+        ["activate", "models", "send"].map(async (command) => {
+          const { run } = start(service.url);
+          if (command === "send") await run("log", "inference");
+          const { status, lines } = await run(command);
+          return { status, last: lines.at(-1) };
+        }),
+      );
+      const last = "gave up after four requests: 503 SERVICE_UNAVAILABLE";
+      expect(ended).toEqual(ended.map(() => ({ status: 1, last })));
     });
   },
 );
@@ -106,7 +199,10 @@ describe("new Client()", () => {
         { stateFile: join(folder, "missing", "state") },
         `there is no folder ${join(folder, "missing")}, so create it`,
       ],
-      [{ keys: join(folder, "missing.json") }, "missing.json"],
+      [
+        { keys: join(folder, "missing.json") },
+        `cannot read the pinned keys ${join(folder, "missing.json")}: no such file; \`claviger licenses public-keys\` prints them`,
+      ],
       [{ keys: { keys: "x" } as object as { keys: [] } }, "keys is not a JWK set"],
     ] as const)
       expect(() => create(undefined, more)).toThrow(why);
@@ -168,7 +264,7 @@ describe("new Client()", () => {
     expect(silent.client.cause).toBe("connection closed");
     for (const [url, cause] of [
       [NOBODY, "connection refused"],
-      [service.url.replace("http:", "https:"), "TLS"],
+      [service.url.replace("http:", "https:"), "TLS: wrong version number: is the service without TLS?"],
     ] as const) {
       const { client, lines } = create(undefined, { url });
       expect(await client.validate()).toBeNull();
@@ -298,12 +394,39 @@ describe("places", () => {
     expect(lines[0]).toEndWith("; may not work; activate in 1 s");
   });
 
+  test("the loop waits after an activation of the last minute, and not after another one", async () => {
+    using service = await startFakeService();
+    const { client, lines, again } = create(service);
+    service.on("/v1/machines/activate", () => place);
+    service.on("/v1/machines/heartbeat", () => place);
+    service.on("/v1/machines/release", () => ({ body: { released: true, machine_id: null } }));
+    await client.activate();
+    const stopping = new AbortController();
+    const running = client.run(stopping.signal);
+    await Bun.sleep(300);
+    expect(service.requests.length).toBe(1);
+    stopping.abort();
+    await running;
+    expect(service.requests.length).toBe(1);
+    for (const other of [again(), client]) {
+      if (other === client) await client.release();
+      const ending = new AbortController();
+      const count = service.requests.length;
+      const loop = other.run(ending.signal);
+      await until(() => service.requests.length > count);
+      ending.abort();
+      await loop;
+    }
+    expect(lines.map((line) => line.split(":")[0])).toEqual(["activate", "heartbeat", "release", "activate"]);
+  });
+
   test("the loop asks validate again when the kept answer is not fresh, at most once an hour", async () => {
     using service = await startFakeService();
     const { client, file, again } = create(service);
     service.on("/v1/machines/activate", () => place);
     service.on("/v1/machines/heartbeat", () => place);
     service.on("/v1/auth/validate", () => ({ body: VALID }));
+    // Who has just activated does not send a heartbeat at once.
     const runOnce = async (running: Client, isDone: () => boolean) => {
       const stopping = new AbortController();
       const ended = running.run(stopping.signal);
@@ -315,7 +438,7 @@ describe("places", () => {
     // Nobody asked validate here.
     await runOnce(client, () => service.requests.length === 1);
     await client.validate();
-    await runOnce(client, () => service.to("/v1/machines/heartbeat").length === 1);
+    await runOnce(again(), () => service.to("/v1/machines/heartbeat").length === 1);
     expect(service.to("/v1/auth/validate").length).toBe(1);
     const saved = JSON.parse(readFileSync(file("validated"), "utf8"));
     const old = { ...saved, fetched_at: saved.fetched_at - 3_600, until: saved.fetched_at - 1 };
@@ -584,11 +707,15 @@ describe("events", () => {
 
   test("are sent in batches of a thousand and of a megabyte, oldest first, and of half the size after 413", async () => {
     using service = await startFakeService();
-    const { client } = create(service);
+    const { client, lines } = create(service);
     service.on("/v1/analytics/batch", countEvents());
     const keys = Array.from({ length: 1_500 }, () => client.logEvent("inference"));
     expect(await client.sendEvents()).toEqual({ accepted: 1_500, refused: 0, waiting: 0 });
     expect(batches(service).map(({ length }) => length)).toEqual([1_000, 500]);
+    expect(lines).toEqual([
+      "events: 200; 1000 accepted, 0 refused, 500 waiting; next batch",
+      "events: 200; 500 accepted, 0 refused, 0 waiting; done",
+    ]);
     expect(
       batches(service)
         .flat()

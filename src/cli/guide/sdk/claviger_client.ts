@@ -116,8 +116,15 @@ export class Refused extends Error {
   }
 }
 
-/** The service gave no answer, or cannot answer now. */
-class NoAnswer extends Refused {}
+/** The service gave no answer to four requests, or cannot answer now. */
+class NoAnswer extends Refused {
+  readonly why: string;
+
+  constructor(message: string, why: string, code = "") {
+    super(message, code);
+    this.why = why;
+  }
+}
 
 // Places on machines
 
@@ -293,7 +300,13 @@ export function readLicense(path: string): string {
 }
 
 export function readKeys(path: string): Pinned {
-  return toPinned(toFields(readStart(path, MAX_ANSWER_BYTES)), path);
+  try {
+    return toPinned(toFields(readStart(path, MAX_ANSWER_BYTES)), path);
+  } catch (error) {
+    if (codeOfFailure(error) !== "ENOENT") throw error;
+    const why = "no such file; `claviger licenses public-keys` prints them";
+    throw new Error(`cannot read the pinned keys ${path}: ${why}`);
+  }
 }
 
 function toPinned({ keys }: Fields, name: string): Pinned {
@@ -1115,9 +1128,26 @@ function describeFailure(error: unknown): string {
   if (name === "TimeoutError" || /TIMEDOUT|TIMEOUT|timed out/i.test(text)) return "timed out";
   if (/ECONNREFUSED|ConnectionRefused/.test(text)) return "connection refused";
   if (/ENOTFOUND|EAI_AGAIN|FailedToOpenSocket|DNS/.test(text)) return "name not found";
-  if (/CERT|SSL|TLS|EPROTO|SELF_SIGNED|UNABLE_TO/.test(text)) return `TLS: ${text}`;
+  if (/CERT|SSL|TLS|EPROTO|SELF_SIGNED|UNABLE_TO/.test(text))
+    return `TLS: ${toTlsReason(String(code), message)}`;
   if (/ECONNRESET|ConnectionClosed|SOCKET|closed/.test(text)) return "connection closed";
   return text.trim() || toLine(error);
+}
+
+/** The reason of OpenSSL in some words. */
+function toTlsReason(code: string, message: string): string {
+  if (/wrong.version|packet.length.too.long|http.request|speak TLS on this port/i.test(`${code} ${message}`))
+    return "wrong version number: is the service without TLS?";
+  // Some messages have the place in the source of OpenSSL.
+  const isSentence = message !== "" && message.length <= 80 && !/[:\n]/.test(message);
+  return toLine(
+    isSentence
+      ? message
+      : code
+          .replace(/^ERR_((SSL|TLS)_)?/, "")
+          .replaceAll("_", " ")
+          .toLowerCase(),
+  );
 }
 
 /** Reads a body; one that is longer than allowed is as good as none. */
@@ -1270,6 +1300,8 @@ export class Client {
   /** The last answer to a request for a place. */
   answer: Answer | null = null;
   /** The last of them that came from the service. */
+  /** Why the last call that may send four requests sent them in vain; "" if it did not. */
+  gaveUp = "";
   #hasNoAnswer = ""; // why the last request for a place got none
   #genuine: { readonly request: Request; readonly answer: Answer } | null = null;
   /** Why the last request got no answer; "" if it got one. */
@@ -1277,6 +1309,8 @@ export class Client {
   readonly #options: ClientOptions;
   readonly #pinned: Pinned;
   #validation: Validation | null;
+  /** The last answer to a request for a place, if it was an activation. */
+  #activated: { readonly atMs: number; readonly waitSeconds: number } | null = null;
   #validatedAt = 0; // when this process asked last
   #record: LicenseRecord | null;
   #isOthers = false; // whether the kept license is for another key or fingerprint
@@ -1328,6 +1362,11 @@ export class Client {
    */
   async run(signal?: AbortSignal): Promise<void> {
     let next: Next = firstRequest(this.state);
+    const { atMs, waitSeconds } = this.#activated ?? { atMs: 0, waitSeconds: 0 };
+    const passedSeconds = (performance.now() - atMs) / 1_000;
+    // The program has just activated: the heartbeat of its answer is not due yet.
+    if (this.#activated !== null && passedSeconds < 60 && next === "heartbeat")
+      await pause(Math.max(0, waitSeconds - passedSeconds), { signal, ref: false });
     while (next !== "stop" && next !== "done" && !signal?.aborted) {
       const [following, waitSeconds] = await this.#step(next);
       if (statusOf(next, this.answer) === 200) {
@@ -1365,11 +1404,15 @@ export class Client {
 
   /** Sends a request four times at most. Does not wait for a place. */
   async #tryOften(request: Request): Promise<Next> {
+    this.gaveUp = "";
     for (let tries = 1; ; tries++) {
       // Failures of earlier calls do not make the waits longer.
       const [next, waitSeconds] = await this.#step(request, tries - 1);
-      if (next !== request || this.answer?.status === 409 || tries === MAX_TRIES || this.#options.url === "")
+      if (next !== request || this.answer?.status === 409 || this.#options.url === "") return next;
+      if (tries === MAX_TRIES) {
+        this.gaveUp = this.#hasNoAnswer;
         return next;
+      }
       await pause(waitSeconds);
     }
   }
@@ -1385,6 +1428,8 @@ export class Client {
     const why = describe(request, answer, this.cause);
     this.answer = answer;
     this.#hasNoAnswer = this.#whyPassing(request, answer);
+    const isActivated = request === "activate" && next === "heartbeat";
+    this.#activated = isActivated ? { atMs: performance.now(), waitSeconds: wait } : null;
     this.#keepState(state);
     const status = statusOf(request, answer);
     if (answer !== null && !isPassing(status)) this.#genuine = { request, answer };
@@ -1622,7 +1667,9 @@ export class Client {
 
   #requireKeys(): void {
     if (this.#pinned.length === 0 || !this.#options.audience)
-      throw new Refused("no keys are pinned: set LICENSE_KEYS and LICENSE_AUDIENCE");
+      throw new Refused(
+        "no keys are pinned: give the client `keys` and `audience` (for commands LICENSE_KEYS and LICENSE_AUDIENCE)",
+      );
   }
 
   #goodClaims(): Claims | null {
@@ -1850,6 +1897,7 @@ export class Client {
 
   async #sendAll(waiting: Waiting): Promise<Sent> {
     let [accepted, refused, failures, most] = [0, 0, 0, MAX_BATCH_EVENTS];
+    this.gaveUp = "";
     let largest = MAX_BATCH_EVENTS; // the service takes no more at once
     for (;;) {
       if (isOver(waiting)) return { accepted, refused, next: "send" };
@@ -1877,11 +1925,11 @@ export class Client {
       const isTooMany = answer?.status === 400 && settled.next === "stop" && events.length > 1;
       const next = isTooMany ? "halve" : settled.next;
       const counts = `${settled.accepted} accepted, ${settled.refused.length} refused`;
-      const then = next === "send" && waitSeconds > 0 ? `send in ${waitSeconds} s` : next;
+      const left = this.#lookAtQueue("events").events;
+      const after = next === "done" && left > 0 ? "next batch" : next;
+      const then = next === "send" && waitSeconds > 0 ? `send in ${waitSeconds} s` : after;
       const sentence = next === "stop" ? `: ${toLine(answer?.body.error ?? "")}` : "";
-      this.#log(
-        `events: ${why}; ${counts}, ${this.#lookAtQueue("events").events} waiting; ${then}${sentence}`,
-      );
+      this.#log(`events: ${why}; ${counts}, ${left} waiting; ${then}${sentence}`);
       if (next === "stop") return { accepted, refused, next };
       if (next === "halve") largest = Math.max(1, Math.floor(events.length / 2));
       // One event that is too large does not make the later batches small.
@@ -1889,6 +1937,7 @@ export class Client {
       if (next === "halve" || waitSeconds === 0) most = largest;
       else most = settled.most ?? most;
       failures = waitSeconds > 0 ? failures + 1 : 0;
+      if (failures >= MAX_TRIES) this.gaveUp = this.#whyPassing("events", answer);
       if (failures >= MAX_TRIES || isOver(waiting, waitSeconds * 1.1))
         return { accepted, refused, next: "send" };
       if (waitSeconds > 0) await pause(waitSeconds, waiting);
@@ -2303,8 +2352,9 @@ export class Client {
       if (answer !== null && status === 200) return answer;
       if (!isPassing(status) || failures + 1 === MAX_TRIES || this.#options.url === "") {
         const [why, code] = this.#whyNoAnswer(question, answer);
-        if (status === 0) throw new NoAnswer(`the service gave no answer: ${why}`);
-        throw isPassing(status) ? new NoAnswer(why, code) : new Refused(why, code);
+        if (status === 0) throw new NoAnswer(`the service gave no answer: ${why}`, why);
+        if (isPassing(status)) throw new NoAnswer(why, this.#whyPassing(question, answer), code);
+        throw new Refused(why, code);
       }
       await pause(waitAfter(status, answer, failures));
     }
@@ -2558,12 +2608,28 @@ open-bundle need neither LICENSE_URL nor LICENSE_KEY.`;
 
 const OFFLINE_COMMANDS = ["status", "features", "record", "report", "report-again", "open-bundle"];
 
-/** How many arguments each command takes. */
-const ARGUMENTS: Readonly<Record<string, readonly [least: number, most: number]>> = {
-  ...{ activate: [0, 0], run: [0, 0], status: [0, 0], release: [0, 0], validate: [0, 0], features: [0, 0] },
-  ...{ borrow: [0, 1], "give-back": [0, 0], models: [0, 0], download: [2, 3], log: [1, 2], send: [0, 0] },
-  ...{ record: [1, 2], report: [1, 2], "report-again": [2, 2], "open-bundle": [1, 3], check: [4, 5] },
+/** The arguments of each command. Those in brackets may be left out. */
+const ARGUMENTS: Readonly<Record<string, string>> = {
+  ...{ activate: "", run: "", status: "", release: "", validate: "", features: "" },
+  ...{ borrow: "[DAYS]", "give-back": "", models: "", download: "NAME [VERSION] FOLDER" },
+  ...{ log: "TYPE [MODEL]", send: "", record: "TYPE [MODEL]" },
+  ...{ report: "FILE [--events]", "report-again": "NUMBER FILE" },
+  "open-bundle": "FILE [MODELS_FOLDER [FILES_FOLDER]]",
+  check: "LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]",
 };
+
+/** What is wrong with a command or its arguments; undefined if nothing is. */
+function whyNoCommand(command: string, args: readonly string[]): string | undefined {
+  if (command === "") return "no command is given";
+  const names = Object.hasOwn(ARGUMENTS, command) ? ARGUMENTS[command] : undefined;
+  if (names === undefined) return toLine(`there is no command ${command}`);
+  const all = names.split(" ").filter((name) => name !== "");
+  const needed = all.filter((name) => !name.startsWith("["));
+  if (args.length < needed.length)
+    return `${command} needs ${needed.join(", ").replace(/, (?=[^,]*$)/, " and ")}`;
+  const isRight = args.length <= all.length && isRightNumber(command, args);
+  return isRight ? undefined : `${command} takes ${names || "no arguments"}`;
+}
 
 const logLine = (line: string) => void process.stderr.write(`${line}\n`);
 const print = (...lines: readonly string[]) =>
@@ -2575,12 +2641,13 @@ async function main([command = "", ...args]: readonly string[]): Promise<number>
   const isOld = !Object.hasOwn(ARGUMENTS, command) && existsSync(command);
   if (isOld && (args.length === 3 || args.length === 4)) return checkFile([command, ...args]);
   const { LICENSE_URL: url = "", LICENSE_KEY: apiKey = "", LICENSE_STATE: stateFile, ...more } = process.env;
-  const [least, most] = (Object.hasOwn(ARGUMENTS, command) && ARGUMENTS[command]) || [1, 0];
-  const isWrong = args.length < least || args.length > most || !isRightNumber(command, args);
-  if (isWrong) return showUsage();
+  const why = whyNoCommand(command, args);
+  if (why !== undefined) return showUsage(why);
   if (command === "check") return checkFile(args);
+  if (!stateFile) return showUsage("LICENSE_STATE is not set");
   const isOffline = OFFLINE_COMMANDS.includes(command);
-  if (!stateFile || (!isOffline && (url === "" || apiKey === ""))) return showUsage();
+  if (!isOffline && apiKey === "") return showUsage("LICENSE_KEY is not set");
+  if (!isOffline && url === "") return showUsage("LICENSE_URL is not set");
   let client: Client;
   try {
     client = new Client({
@@ -2601,9 +2668,15 @@ async function main([command = "", ...args]: readonly string[]): Promise<number>
     return isWrongSetting ? 2 : 1;
   }
   try {
-    return (await runCommand(client, command, args)) ? 0 : 1;
+    const isDone = await runCommand(client, command, args);
+    if (!isDone && client.gaveUp !== "") logLine(`gave up after four requests: ${client.gaveUp}`);
+    return isDone ? 0 : 1;
   } catch (error) {
-    logLine(`refused: ${messageOf(error)}`);
+    logLine(
+      error instanceof NoAnswer
+        ? `gave up after four requests: ${error.why}`
+        : `refused: ${messageOf(error)}`,
+    );
     return 1;
   }
 }
@@ -2642,6 +2715,7 @@ async function runCommand(client: Client, command: string, args: readonly string
     }
     case "features": {
       const isKnown = client.licenseAnswer() !== null;
+      if (!isKnown && !process.env.LICENSE_KEYS) throw new Refused("no answer is kept: run validate");
       // Says why there is no license either.
       if (!isKnown) client.claims();
       printRights(client.features(), client.entitlements());
@@ -2729,8 +2803,8 @@ function printRights(features: readonly string[], entitlements: EntitlementValue
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-function showUsage(): number {
-  logLine(USAGE);
+function showUsage(why: string): number {
+  logLine(`${why}\n${USAGE}`);
   return 2;
 }
 
