@@ -195,7 +195,7 @@ print(json.dumps([fields["made_at"] == render(claims["iat"]), [row["day"] == fie
   test("without an address and a key, the state that is there stays", async () => {
     const stays = await runProgram(`${CLIENT}
 path = os.path.join(${newFolder()}, "state")
-Client("http://127.0.0.1:1", "key", path, fingerprint="workstation-7")
+Client("http://127.0.0.1:1", "svc_live_" + 48 * "0", path, fingerprint="workstation-7")
 with open(path) as file:
     before = file.read()
 Client("", "", path, fingerprint="workstation-7")

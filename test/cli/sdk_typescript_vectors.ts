@@ -5,7 +5,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { gunzipSync } from "node:zlib";
 import {
-  type BundledFile,
   check,
   clockAfter,
   decideDownload,
@@ -15,6 +14,7 @@ import {
   keepValidation,
   makeReport,
   mayUse,
+  type OpenedFile,
   Refused,
   readBundle,
   settleEvents,
@@ -99,7 +99,7 @@ for (const { name, bundle, audience, key_id, fingerprint, now, seen, ...more } o
   for (const size of [1 + (bytes.length % 7), 512, 65_536])
     try {
       const read = await readBundle(chunksOf(bytes, size), vectors.bundles.keys.keys, { terms });
-      const namesOf = (kind: BundledFile["kind"]) =>
+      const namesOf = (kind: OpenedFile["kind"]) =>
         read.files.filter((file) => file.kind === kind).map(({ path }) => path.replace(/^.*\//, ""));
       found.push({ models: namesOf("model"), files: namesOf("file") });
     } catch (error) {

@@ -1296,7 +1296,7 @@ class Client:
         # A random fingerprint is stored before it is used: otherwise every start would take a new place.
         fingerprint = fingerprint or find_fingerprint() or saved.fingerprint or secrets.token_hex(32)
         owner = sha256(f"{self.url} {api_key} {fingerprint}")
-        if url == "" and api_key == "" and saved.fingerprint == fingerprint:
+        if "" in (url, api_key) and saved.fingerprint == fingerprint:
             owner = saved.owner  # `status` without the settings must not begin a new state
         is_ours = saved.owner == owner and saved.fingerprint == fingerprint
         self.state = saved if is_ours else State(owner, fingerprint)
@@ -2295,8 +2295,7 @@ def main(args: Sequence[str]) -> int:
         os.environ.get(f"LICENSE_{setting}", "")
         for setting in ("URL", "KEY", "STATE", "FINGERPRINT", "NAME", "KEYS", "AUDIENCE")
     )
-    is_offline = command in OFFLINE_COMMANDS and url == "" and key == ""
-    needed = [] if command == "check" else [file] if is_offline else [file, key, url]
+    needed = [] if command == "check" else [file] if command in OFFLINE_COMMANDS else [file, key, url]
     wrong = ""
     if not least <= len(more) <= most or not is_right(command, more):
         wrong = explain_usage(command, len(more))

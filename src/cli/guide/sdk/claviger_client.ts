@@ -706,7 +706,7 @@ function isStorableJson(value: unknown, levels: number): boolean {
 // Bundles
 
 /** A file of a bundle, as its manifest names it. */
-export interface BundledFile {
+export interface OpenedFile {
   readonly path: string;
   readonly size: number;
   readonly sha256: string;
@@ -723,7 +723,7 @@ interface Manifest {
   readonly license_id: string;
   readonly key_id: string;
   readonly fingerprint?: string;
-  readonly files: readonly BundledFile[];
+  readonly files: readonly OpenedFile[];
 }
 
 /** What a bundle must be for. */
@@ -739,13 +739,13 @@ export interface BundleTerms extends Omit<Terms, "keyId"> {
 export type Save = (chunk: Uint8Array) => void;
 
 /** Says how the bytes of a file are taken; undefined if they are only checked. */
-export type TakeFile = (file: BundledFile) => Promise<Save | undefined> | Save | undefined;
+export type TakeFile = (file: OpenedFile) => Promise<Save | undefined> | Save | undefined;
 
 export interface Bundle {
   /** The signed text. */
   readonly license: string;
   readonly claims: Claims;
-  readonly files: readonly BundledFile[];
+  readonly files: readonly OpenedFile[];
 }
 
 /**
@@ -859,7 +859,7 @@ const isWithin = (value: unknown, most: number): boolean =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0 && value <= most;
 
 /** A name has no separator and begins with no point, so it leads out of no folder. */
-function isBundledFile(value: unknown): value is BundledFile {
+function isBundledFile(value: unknown): value is OpenedFile {
   const { path, size, sha256: digest, kind, name, version } = (value ?? {}) as Fields;
   if (typeof path !== "string" || path.length > 100 || !isWithin(size, MAX_TAR_NUMBER)) return false;
   if (typeof digest !== "string" || !/^[0-9a-f]{64}$/.test(digest)) return false;
@@ -1331,7 +1331,10 @@ export class Client {
     // A random fingerprint is stored before it is used: otherwise every start would take a new place.
     const known = options.fingerprint || findFingerprint() || saved.fingerprint;
     const fingerprint = typeof known === "string" && known !== "" ? known : randomBytes(32).toString("hex");
-    const owner = sha256(`${url} ${apiKey} ${fingerprint}`);
+    // `status` without the settings must not begin a new state.
+    const isBare = (url === "" || apiKey === "") && saved.fingerprint === fingerprint;
+    const owner =
+      isBare && typeof saved.owner === "string" ? saved.owner : sha256(`${url} ${apiKey} ${fingerprint}`);
     const { until = 0, seen = 0, failures = 0 } = saved;
     const machine_id = typeof saved.machine_id === "string" ? saved.machine_id : null;
     const isWhole = [saved.until, saved.seen, saved.failures].every(Number.isSafeInteger);
@@ -2273,11 +2276,11 @@ export class Client {
     };
     /** The new files by the paths that they get, and those that are there already. */
     const waiting = new Map<string, { readonly newPath: string; readonly file: number }>();
-    const pathOf = ({ kind, path: inBundle }: BundledFile) => {
+    const pathOf = ({ kind, path: inBundle }: OpenedFile) => {
       const folder = kind === "model" ? modelsFolder : filesFolder;
       return folder === undefined ? undefined : join(folder, inBundle.slice(inBundle.indexOf("/") + 1));
     };
-    const save = async (file: BundledFile) => {
+    const save = async (file: OpenedFile) => {
       const target = pathOf(file);
       if (target === undefined) return undefined;
       if (waiting.has(target))
@@ -2311,7 +2314,7 @@ export class Client {
         }
         for (const [target, { newPath }] of moved) renameSync(newPath, target);
       });
-      const pathsOf = (kind: BundledFile["kind"]) =>
+      const pathsOf = (kind: OpenedFile["kind"]) =>
         files.filter((file) => file.kind === kind).flatMap((file) => pathOf(file) ?? []);
       return { claims, models: pathsOf("model"), files: pathsOf("file") };
     } finally {
