@@ -8,6 +8,8 @@ import { join } from "node:path";
 import { fetchPackage } from "../../src/build/packages.ts";
 import { useFolder } from "../support/use_folder.ts";
 
+// Takes over a minute: each version runs the tests of its module.
+
 setDefaultTimeout(600_000);
 
 const ROOT = join(import.meta.dir, "../..");
