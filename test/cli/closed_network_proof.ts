@@ -222,9 +222,14 @@ function createMachine(language: Language, folder: string, random: ReturnType<ty
     /** Kills a command at a random moment; returns whether it was still at work. */
     async kill(...args: readonly string[]) {
       const child = start([language.module, ...args]);
-      // Most of the time is the start of the interpreter.
+      // Most of the time is the start of the interpreter, so every other kill waits for a file to change.
       const most = typicalMs.get(args[0] ?? "") ?? 200;
-      await Bun.sleep(random.between(Math.floor(most * 0.4), Math.ceil(most * 1.05)));
+      const watched = `${state}.${random.pick(["journal.head", "journal.head", "journal", "reports", "license"])}`;
+      const look = () => statSync(watched, { throwIfNoEntry: false })?.ctimeMs;
+      const before = look();
+      if (random.between(0, 1) === 1)
+        while (look() === before && child.exitCode === null) await new Promise((next) => setImmediate(next));
+      else await Bun.sleep(random.between(Math.floor(most * 0.4), Math.ceil(most * 1.05)));
       child.kill("SIGKILL");
       await child.exited;
       ageFiles();
