@@ -4,7 +4,16 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, createHmac } from "node:crypto";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
@@ -77,6 +86,13 @@ function readReport(path: string) {
 /** The last line of what a command says. */
 const lastOf = async (running: Promise<{ readonly lines: readonly string[] }>) =>
   (await running).lines.at(-1);
+
+/** Writes an empty file that was changed so many seconds ago. */
+function writeAged(path: string, seconds: number): void {
+  writeFileSync(path, "");
+  const changedAt = Date.now() / 1_000 - seconds;
+  utimesSync(path, changedAt, changedAt);
+}
 
 describe("a module of the page `sdk` as a program", () => {
   for (const language of MODULES) {
@@ -437,6 +453,8 @@ describe("a module of the page `sdk` as a program", () => {
       expect((await run("record", "shutdown")).status).toBe(1);
       for (const kind of ["journal", "journal.head"])
         expect(statSync(`${stateFile}.${kind}`).mode & 0o777).toBe(0o600);
+      // A crash came between the making of a lock and the writing of its number.
+      writeAged(`${stateFile}.journal.lock`, 10);
       expect(await run("report", first)).toEqual({
         ...{ status: 0, out: "1\n", lines: ["report: 3 uses in report 1, 0 waiting"] },
       });
@@ -513,7 +531,16 @@ describe("a module of the page `sdk` as a program", () => {
         expect([readdirSync(models), readdirSync(files)]).toEqual([[], []]);
         expect(readdirSync(home).toSorted()).toEqual(["bundle.tar", "files", "keys.json", "models", "state"]);
       }
+      // Of a crash: one is old, and the other may belong to a process that is at work.
+      const left = join(models, "speller-1.0.0.onnx.");
+      writeAged(`${left}${"0".repeat(16)}`, 7_200);
+      writeAged(`${left}${crypto.randomUUID()}`, 7_200);
+      writeAged(`${left}${"1".repeat(16)}`, 60);
       const opened = await open(bundle, models, files);
+      expect(readdirSync(models).toSorted()).toEqual([
+        "speller-1.0.0.onnx",
+        `speller-1.0.0.onnx.${"1".repeat(16)}`,
+      ]);
       const paths = [
         `model ${join(models, "speller-1.0.0.onnx")}`,
         `file ${join(files, "core-2.tar.gz")}`,

@@ -25,6 +25,7 @@ OFFLINE_SECONDS = 7 * 86_400  # the longest time for which a place may be used w
 CHECK_SECONDS = 3_600  # the longest time between two heartbeats, and for which a validation is fresh
 FULL_SECONDS = 30  # the wait for a place if the answer names none
 CLOCK_TOLERANCE = 300
+LEFT_SECONDS = 3_600  # a part of a file that was not changed for so long was left by a crash
 TIMEOUT_SECONDS = 10  # the service answers within 5
 IDLE_SECONDS = 30  # a download that gets no byte for so long has lost its connection
 NAP_SECONDS = 15  # a sleeping computer stops timers, so the loops look at the clock this often
@@ -849,6 +850,8 @@ def is_left(path: str) -> bool:
             pid, age = file.read(20), time.time() - os.fstat(file.fileno()).st_mtime
         if age > 3_600 or pid == str(os.getpid()):  # in a container each process may have the same
             return True
+        if pid == "" and age > 5:  # a crash came before the number was written
+            return True
         if sys.platform != "win32" and re.fullmatch("[1-9][0-9]{0,9}", pid):
             os.kill(int(pid), 0)
     except (ProcessLookupError, OverflowError):
@@ -1157,6 +1160,16 @@ def write_new(path: str, parts: Iterable[bytes]) -> str:
         remove(new)
         raise
     return new
+
+def remove_left(path: str) -> None:
+    """Removes what a crash left of a file that was to become `path`, in either language."""
+    folder, begin = os.path.dirname(path) or ".", f"{os.path.basename(path)}."
+    for name in os.listdir(folder):
+        if name.startswith(begin) and re.fullmatch("[0-9a-f]{16}|[0-9a-f-]{36}", name[len(begin):]):
+            left = os.path.join(folder, name)
+            with contextlib.suppress(OSError):
+                if time.time() - os.stat(left).st_mtime > LEFT_SECONDS:
+                    os.remove(left)
 
 def replace_file(new: str, path: str) -> None:
     try:
@@ -1628,6 +1641,7 @@ class Client:
                 for _ in content:
                     pass
             else:
+                remove_left(path)
                 new[path] = write_new(path, content)
             if folder is not None:
                 paths[entry["kind"]].append(path)

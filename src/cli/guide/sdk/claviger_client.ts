@@ -38,7 +38,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
@@ -64,6 +64,8 @@ const FIRST_DAY = "2020-01-01"; // a use before it comes from a clock that was n
 /** The end of a journal that is being reported. No use has a line like it. */
 const SEAL = '\n{"sealed":true}\n';
 const LOCK_MS = 3_600_000; // no report takes an hour
+const LEFT_MS = 3_600_000; // a part of a file that was not changed for so long was left by a crash
+const BARE_LOCK_MS = 5_000; // an older lock without a number was left by a crash
 const MAX_JOURNAL_LINES = 1_000_000;
 const MAX_JOURNAL_BYTES = 268_435_456;
 const MAX_REPORT_EVENTS = 100_000;
@@ -2288,6 +2290,7 @@ export class Client {
       const there = statSync(target, { throwIfNoEntry: false });
       if (there !== undefined && !there.isFile()) throw new Refused(`${target} is no file: move it away`);
       if (there !== undefined && (await hashFile(target)) === `sha256:${file.sha256}`) return undefined;
+      removeLeft(target);
       const newPath = `${target}.${randomUUID()}`;
       const opened = openSync(newPath, "wx", 0o600);
       waiting.set(target, { newPath, file: opened });
@@ -2516,13 +2519,24 @@ function requireFolder(folder: string): void {
   if (!existsSync(folder)) throw new Refused(`there is no folder ${folder}: create it`);
 }
 
+/** Removes what a crash left of a file that was to become the target, in either language. */
+function removeLeft(target: string): void {
+  const begin = `${basename(target)}.`;
+  for (const name of readdirSync(dirname(target))) {
+    if (!name.startsWith(begin) || !/^([0-9a-f]{16}|[0-9a-f-]{36})$/.test(name.slice(begin.length))) continue;
+    const path = join(dirname(target), name);
+    if (Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > LEFT_MS)
+      rmSync(path, { force: true });
+  }
+}
+
 /** Whether the process that wrote the lock is at work. In a container each process may have the same number as ours. */
 function isAtWork(lock: string): boolean {
   const pid = Number(readOrNothing(lock));
   const ageMs = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   if (pid === process.pid || ageMs > LOCK_MS) return false;
   // It has just been made, and not yet been written.
-  if (pid === 0) return true;
+  if (pid === 0) return ageMs < BARE_LOCK_MS;
   try {
     return process.kill(pid, 0);
   } catch (error) {
