@@ -5,7 +5,7 @@
  * An event is charged to the month in which it happened, within the limit that the license has now. The answer comes after
  * the commit of all events. If the service cannot store one of them, the whole request fails, and the client sends it again:
  * an event that was stored is known by its key for 8 days, and an event that is older than 7 days is refused, known or not.
- * So no event is counted twice.
+ * So no event is counted twice, unless it was sent alone first, more than a day before: then its key is forgotten.
  */
 import { DAY_MS, monthOf, toMonthText } from "../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
@@ -114,15 +114,15 @@ export function analyticsBatch({ authenticator, events, limits, clock }: Handler
         ? undefined
         : await authenticator.countEvents(exchange, { record, units: dated.length });
     if (isRefusal(counted)) return counted;
+    exchange.takeBackEvents = counted?.takeBack;
     // The events of one day go together, because a statement charges one day.
     dated.sort((one, other) => timeOf(one) - timeOf(other));
     const written = await Promise.allSettled(dated.map(({ event }) => events.write(event)));
+    const failed = written.find((outcome) => outcome.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
     for (const [place, { index, event }] of dated.entries()) {
       const outcome = written[place];
-      if (outcome?.status !== "fulfilled") {
-        counted?.takeBack();
-        throw outcome?.reason;
-      }
+      if (outcome?.status !== "fulfilled") continue;
       if (outcome.value.kind === "quota_exceeded") exchange.eventsOverQuota++;
       results[index] = renderResult(outcome.value, { record, atMs: timeOf({ event }) });
     }

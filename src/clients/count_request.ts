@@ -209,7 +209,7 @@ async function wasAdmitted(outcome: Promise<CountedKey>): Promise<boolean> {
 
 /**
  * Counts the events of a batch in the window of single events, all or none. The request itself was counted before. Returns
- * what to take back if the events are not stored, or the refusal if there is too little room; then the headers of the answer are those of this window.
+ * what to take back if the events are not stored, or the refusal if there is too little room. After a refusal the headers of the answer describe this window.
  */
 export function countEvents(
   counting: Counting,

@@ -58,6 +58,8 @@ export class Exchange {
   address: string | undefined;
   /** The key of the request, if it was issued. */
   record: KeyRecord | undefined;
+  /** Takes back the count of the events of a batch, for an answer that the service itself could not give. */
+  takeBackEvents: (() => void) | undefined;
   /** How many events of a batch were refused because the month's quota was used up. */
   eventsOverQuota = 0;
   /** Only for a 405: the methods that the path accepts. */

@@ -94,6 +94,7 @@ export function createRouteHandlers(deps: HandlerDeps) {
     // A client that retries during an outage, as Retry-After says, must not use up its window.
     if (isRefusal(outcome) && outcome.code === "SERVICE_UNAVAILABLE") {
       authenticator.takeBack(exchange, endpoint);
+      exchange.takeBackEvents?.();
     } else if (exchange.verdict === undefined) {
       authenticator.countAgainstAddress(exchange, endpoint);
     }

@@ -17,6 +17,7 @@ import { type Database, type Fragment, type Sql, toTextArray } from "../database
 import { effectiveLimit } from "../licensing/mod.ts";
 import { hasTexts, storedTexts, type TextBounds, textRoomCtes } from "./_text_room.ts";
 import { chargedAtMs, type UsageEvent } from "./event.ts";
+import { grantedUnits } from "./granted_units.ts";
 
 export interface Grant {
   readonly licenseUuid: string;
@@ -64,8 +65,8 @@ interface CommitOptions {
 }
 
 /**
- * Commits events that were all received on one day and are all charged to one day (UTC): to the month and the day of the
- * second one. An event whose claim is known is not stored again. Of the
+ * Commits events that were all received on one day and are all charged to one day (UTC), which may be an earlier one: its
+ * month and this day are charged. An event whose claim is known is not stored again. Of the
  * other `inference` events of a license, the first ones in the given order are stored: as many as units were granted.
  * All other events are stored, without their texts if these have no room. One long function, because it is one statement.
  */
@@ -192,15 +193,6 @@ const NOTHING: Row = {
   truncated: null,
   usedBefore: null,
 };
-
-/**
- * Returns the SQL, for the upsert's update branch, that computes how many of the wanted units a license gets. The limit
- * is the one that `capped` has read, because another look-up of the license cost 1 µs each time.
- */
-function grantedUnits(sql: Sql): Fragment {
-  const left = `coalesce(excluded.limited_to, ${Number.MAX_SAFE_INTEGER}) - u.used`;
-  return sql.unsafe(`least(excluded.granted, greatest(${left}, 0))`);
-}
 
 /**
  * Returns one value of each event as the text of an array. If all values are null, the array is empty: `unnest` fills

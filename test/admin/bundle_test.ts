@@ -1,5 +1,5 @@
 /** POST /admin/v1/keys/{id}/bundle and the console's form: a license, its models and a manifest in one download. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DAY_MS, NEVER_EXPIRES, toDay } from "../../src/base/calendar.ts";
@@ -185,7 +185,7 @@ describe("POST /admin/v1/keys/{id}/bundle", () => {
 
 describe("The form of a bundle", () => {
   let cookie: string;
-  beforeAll(async () => {
+  beforeEach(async () => {
     ({ cookie } = await client.logIn("editor"));
   });
   const send = (key: IssuedKey, form: Record<string, string>) =>

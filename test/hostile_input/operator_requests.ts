@@ -76,9 +76,12 @@ const mutation = oneOf<Mutation>(
   [1, mutationOf("wrongToken", { text: anyText })],
 );
 
+/** The routes without the bundle: it is sent in chunks, and has tests of its own. */
+const ANSWERED_IN_JSON = [...ROUTES.keys()].filter((index) => ROUTES[index]?.path !== "/keys/:id/bundle");
+
 /** Generates any request. */
 export const operatorRequest: fc.Arbitrary<OperatorRequest> = fc.record({
-  route: fc.nat(ROUTES.length - 1),
+  route: fc.constantFrom(...ANSWERED_IN_JSON),
   mutations: fc.array(mutation, { maxLength: 3 }),
 });
 

@@ -16,6 +16,7 @@ import {
   SIGNED_DAYS,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
+  withoutReportKey,
 } from "../../licensing/signed_licenses/mod.ts";
 import {
   BundleBroken,
@@ -200,6 +201,13 @@ function findTargets(
     throw new CommandRefused(
       `Cannot make bundle: ${taken.shown} exists already; move it, or choose another name`,
     );
+  // Some file systems make no difference between upper and lower case.
+  const paths = targets.map(({ path }) => path.toLowerCase());
+  const twice = targets.find((_, index) => paths.indexOf(paths[index] ?? "") !== index);
+  if (twice !== undefined)
+    throw new CommandRefused(
+      `Cannot make bundle: two machines would get the file ${twice.shown}; make the bundle of one of them alone`,
+    );
   return targets;
 }
 
@@ -257,8 +265,8 @@ async function write({ stopIfInterrupted }: DatabaseCall, path: string, sealed: 
   try {
     await orBroken(writeNewFile(path, chunks()));
   } catch (error) {
-    if (error instanceof CommandRefused) throw error;
     const noted = "its license is signed and noted all the same";
+    if (error instanceof CommandRefused) throw new CommandRefused(`${error.message}; ${noted}`);
     throw new CommandRefused(`Cannot write ${path}: ${renderFileFailure(error)}; ${noted}`);
   }
 }
@@ -346,7 +354,7 @@ function renderRead({ kid, manifest, files, license, why }: GoodBundle) {
     not_checked: NOT_CHECKED,
     kid,
     manifest: { ...manifest, files: files.map(({ isRight, ...file }) => ({ ...file, good: isRight })) },
-    license: license?.claims ?? null,
+    license: license === undefined ? null : withoutReportKey(license.claims),
   };
 }
 

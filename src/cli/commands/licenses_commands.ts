@@ -24,6 +24,7 @@ import {
   SIGNED_DAYS,
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
+  withoutReportKey,
 } from "../../licensing/signed_licenses/mod.ts";
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
 import { exportLicense } from "../export_license.ts";
@@ -205,7 +206,8 @@ function showChecked(
   { file, json }: { readonly file: string; readonly json: boolean },
 ): void {
   if (!checked.ok) throw new CommandRefused(`Cannot verify ${file}: ${checked.error}`);
-  const { claims, kid, why } = checked;
+  const { kid, why } = checked;
+  const claims = withoutReportKey(checked.claims);
   if (json) {
     const valid = { valid: why === undefined, ...(why !== undefined && { why }) };
     print.document({ ...valid, not_checked: "revocation since then", kid, claims });

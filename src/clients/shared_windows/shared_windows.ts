@@ -147,14 +147,11 @@ export function createSharedWindows(database: Database, clock: Clock) {
     }
 
     async function askMany(sender: Sender, units: number): Promise<Verdict> {
-      if (waiting + units > MAX_WAITING)
-        throw new DatabaseUnavailable("too many requests wait to be counted");
+      if (waiting >= MAX_WAITING) throw new DatabaseUnavailable("too many requests wait to be counted");
       const window = { keyUuid: sender.uuid, endpoint, limit: limitOf(sender) };
       const line = lineOf(window, { whole: units });
-      waiting += units;
-      const counted = await line.counted.promise.finally(() => {
-        waiting -= units;
-      });
+      waiting++;
+      const counted = await line.counted.promise.finally(() => waiting--);
       const { granted, second, total, lastSecond, nowMs } = counted;
       const verdict = toRefusal(counted, window.limit);
       if (granted === units) {

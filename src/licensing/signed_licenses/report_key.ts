@@ -15,3 +15,12 @@ export function createReportKeys(secrets: Pick<Secrets, "signer">): ReportKeys {
   const { sign } = secrets.signer("usage-report");
   return ({ licenseUuid, hash }) => sign([`${toId("lic", licenseUuid)} ${hash}`]);
 }
+
+/** Returns the claims of a license as people and logs may see them: without the key with which its machine signs reports. */
+export function withoutReportKey(
+  claims: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  const { report, ...rest } = claims;
+  if (typeof report !== "object" || report === null || !("machine" in report)) return rest;
+  return { ...rest, report: { machine: report.machine } };
+}

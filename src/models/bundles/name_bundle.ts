@@ -14,7 +14,7 @@ const PART_CHARACTERS = 60;
 
 /**
  * Returns the name of the file of a bundle: customer, machine and day, such as `Engines-workstation-7-2026-11-30.tar`, in
- * characters that every system and every shell takes. Two fingerprints never give the same name, also where upper and lower
+ * characters that every system and every shell takes. Two fingerprints hardly ever give the same name, also where upper and lower
  * case are the same: one that is not written as it is gets the beginning of its SHA-256.
  */
 export function nameBundle({ email, organization, fingerprint, now }: Named): string {

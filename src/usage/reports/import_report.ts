@@ -16,6 +16,7 @@ import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../../database/mod.ts";
 import { effectiveLimit } from "../../licensing/mod.ts";
 import { hasTexts, storedTexts, type TextBounds, textRoomCtes } from "../_text_room.ts";
+import { grantedUnits } from "../granted_units.ts";
 import type { ReportedEvent, UsageReport } from "./parse_report.ts";
 import {
   type ChangedMonth,
@@ -93,7 +94,14 @@ export async function foreseeReports(
   const journals = new Map<string, OpenJournal>();
   const counts = new Map<string, ChangedMonth["after"]>();
   const results: (ReportResult | Refusal)[] = [];
+  const seen = new Map<string, ReportResult>();
   for (const report of reports) {
+    const before = seen.get(report.digest);
+    if (before !== undefined) {
+      // A second copy of the same report.
+      results.push({ ...before, outcome: "known" });
+      continue;
+    }
     const found = await findStanding(database, report, now);
     if (isRefusal(found)) {
       results.push(found);
@@ -109,7 +117,9 @@ export async function foreseeReports(
     const standing: Standing = { ...found, used, open: journals.get(name) ?? found.open };
     const result = foresee(report, standing, { now, newJournal });
     results.push(result);
-    if (isRefusal(result) || result.outcome === "known") continue;
+    if (isRefusal(result)) continue;
+    seen.set(report.digest, result);
+    if (result.outcome === "known") continue;
     journals.set(name, { ...report, uuid: "", reportedAt: now });
     for (const { month, after } of result.months) counts.set(`${licenseUuid} ${month}-01`, after);
   }
@@ -291,12 +301,6 @@ function insertJournal(
       insert into usage_journals (id, license_id, machine, journal, last_number, last_digest, began_at, reported_at)
       select ${journalId}::uuid, ${licenseUuid}::uuid, decode(${machine}, 'hex'), decode(${journal}, 'hex'), ${number}::bigint,
              decode(${digest}, 'hex'), ${now}::timestamptz, ${now}::timestamptz`;
-}
-
-/** Returns the SQL, for the upsert's update branch, that computes how many of the wanted units a month gets. */
-function grantedUnits(sql: Sql): Fragment {
-  const left = `coalesce(excluded.limited_to, ${Number.MAX_SAFE_INTEGER}) - u.used`;
-  return sql.unsafe(`least(excluded.granted, greatest(${left}, 0))`);
 }
 
 /** Returns the counts of all months as the audit log has them, such as `used_2026-11`; a count of 0 beyond is left out. */
