@@ -476,7 +476,11 @@ describe("a module of the page `sdk` as a program", () => {
       const now = Math.floor(Date.now() / 1_000);
       const ended = { iat: now - 600, nbf: now - 600, exp: now - 1 };
       writeFileSync(`${stateFile}.license`, signLicense({ sub: LICENSE_ID, report: REPORT, ...ended }));
+      const state = () => JSON.parse(readFileSync(stateFile, "utf8"));
+      writeFileSync(stateFile, JSON.stringify({ ...state(), seen: now - 3_600 }));
       expect((await run("status")).status).toBe(1);
+      // The time is kept also then, so that the clock cannot be set back to a time before the end.
+      expect(state().seen).toBeWithin(now, now + 3_600);
       const event = JSON.parse(read("journal"));
       expect(event).toEqual({
         ...{ idempotency_key: expect.stringMatching(/^[0-9a-f]{32}$/), event_type: "inference" },

@@ -1585,7 +1585,15 @@ class Client:
         now, highest = int(time.time()), highest_of(terms)
         key_id = terms.get("key_id") or claims.get("key_id")
         seen = clock_after(self.state.seen, highest, claims["iat"])
-        self.check_terms(claims, key_id, now, seen)
+        try:
+            self.check_terms(claims, key_id, now, seen)
+        except Refused:
+            # Also after its end: otherwise the clock could be set back to a time before it.
+            with self.lock, contextlib.suppress(OSError):
+                if now > self.state.seen + 60:
+                    self.state = dataclasses.replace(self.state, seen=now)
+                    self.write()
+            raise
         with self.lock, contextlib.suppress(OSError):
             if claims["iat"] > highest or now > seen + 60:  # so that not every use writes the file
                 self.state = dataclasses.replace(self.state, seen=max(seen, now))

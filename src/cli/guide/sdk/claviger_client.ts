@@ -1523,7 +1523,15 @@ export class Client {
   /** The claims of the kept license; throws {@linkcode Refused} if there is none, or it must not be used now. */
   claims(): Claims {
     const claims = this.#readKept();
-    const seen = this.#checkClaims(claims, this.state.seen);
+    let seen: number;
+    try {
+      seen = this.#checkClaims(claims, this.state.seen);
+    } catch (error) {
+      // Also after its end: otherwise the clock could be set back to a time before it.
+      if (nowSeconds() >= this.state.seen + SEEN_SECONDS)
+        this.#keepState({ ...this.state, seen: nowSeconds() });
+      throw error;
+    }
     // Without a network nothing else keeps the time, which shows later that the clock was set back.
     const now = nowSeconds();
     // Another process may have borrowed it.
