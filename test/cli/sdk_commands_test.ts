@@ -574,6 +574,24 @@ describe("a module of the page `sdk` as a program", () => {
       expect(await lastOf(open(bundle, join(home, "none")))).toBe(
         `refused: there is no folder ${join(home, "none")}: create it`,
       );
+
+      // An exported license comes without models.
+      const openExported = (iat: number, alter = (license: string) => license) => {
+        const license = alter(signLicense({ iat, nbf: iat, jti: crypto.randomUUID() }));
+        return open(
+          Buffer.from(`-----BEGIN LICENSE-----\nCustomer: x\n\n${license}\n-----END LICENSE-----\n`),
+        );
+      };
+      expect(await openExported(now - 5)).toMatchObject({ status: 0, lines: [] });
+      expect(JSON.parse(read("license.terms"))).toMatchObject({ iat: now - 5 });
+      for (const [iat, why, alter] of [
+        [now - 60, "this bundle is older than the license that is there", undefined],
+        [now - 2, "the license is not genuine", (license: string) => `${license.slice(0, -4)}AAAA`],
+      ] as const) {
+        const { status, lines } = await openExported(iat, alter);
+        expect({ status, lines }).toEqual({ status: 1, lines: [`refused: ${why}`] });
+        expect(JSON.parse(read("license.terms"))).toMatchObject({ iat: now - 5 });
+      }
     });
   }
 });

@@ -25,6 +25,7 @@ OFFLINE_SECONDS = 7 * 86_400  # the longest time for which a place may be used w
 CHECK_SECONDS = 3_600  # the longest time between two heartbeats, and for which a validation is fresh
 FULL_SECONDS = 30  # the wait for a place if the answer names none
 CLOCK_TOLERANCE = 300
+LICENSE_BEGIN = "-----BEGIN LICENSE-----"
 LEFT_SECONDS = 3_600  # a part of a file that was not changed for so long was left by a crash
 TIMEOUT_SECONDS = 10  # the service answers within 5
 IDLE_SECONDS = 30  # a download that gets no byte for so long has lost its connection
@@ -332,7 +333,7 @@ def read_license(path: str) -> str:
     """Returns the signed text of a file. The lines before the empty line are not signed."""
     with open(path, encoding="ascii", errors="replace") as file:
         text = file.read(MAX_LICENSE_BYTES).strip()
-    if text.startswith("-----BEGIN LICENSE-----"):
+    if text.startswith(LICENSE_BEGIN):
         text = text.partition("\n\n")[2].partition("-----END")[0]
     return "".join(text.split())
 
@@ -1637,6 +1638,14 @@ class Client:
         for folder in folders.values():
             if folder is not None:
                 check_folder(folder)
+        with open(path, "rb") as file:
+            is_license = file.read(len(LICENSE_BEGIN)) == LICENSE_BEGIN.encode()
+        if is_license:  # an exported file, which comes without models
+            license = read_license(path)
+            claims = self.verify(license)
+            self.check_manifest(claims)
+            self.accept(license, claims, days=None, borrowed=False)
+            return Bundle(claims, [], [])
         paths: dict[str, list[str]] = {kind: [] for kind in folders}
         new: dict[str, str] = {}  # the path of a file, and the path where it waits until all is checked
 

@@ -293,11 +293,12 @@ export interface PublicKey {
 /** The pinned keys. */
 export type Pinned = readonly PublicKey[];
 
+const LICENSE_BEGIN = "-----BEGIN LICENSE-----";
+
 /** Returns the signed text of a file. The lines before the empty line are not signed. */
 export function readLicense(path: string): string {
   let text = readStart(path, MAX_ANSWER_BYTES, "latin1").replaceAll("\r", "").trim();
-  if (text.startsWith("-----BEGIN LICENSE-----"))
-    text = text.slice(text.indexOf("\n\n")).split("-----END")[0] ?? "";
+  if (text.startsWith(LICENSE_BEGIN)) text = text.slice(text.indexOf("\n\n")).split("-----END")[0] ?? "";
   return text.replace(/\s/g, "");
 }
 
@@ -833,9 +834,13 @@ function checkBundled(
     throw notGenuine("bundle", "it has another license than its manifest says");
   const seen = clockAfter(terms.seen, highestIat, claims.iat);
   checkTerms(claims, { ...terms, keyId: keyId ?? claims.key_id, seen });
+  refuseOlder(claims, kept);
+  return { license, claims };
+}
+
+function refuseOlder(claims: Claims, kept: Pick<Claims, "iat" | "jti"> | null): void {
   if (kept !== null && claims.iat < kept.iat && claims.jti !== kept.jti)
     throw new Refused("this bundle is older than the license that is there");
-  return { license, claims };
 }
 
 /** The claims that are not named here do not matter. */
@@ -2274,6 +2279,7 @@ export class Client {
   async openBundle(path: string, { modelsFolder, filesFolder }: BundleFolders = {}): Promise<OpenedBundle> {
     this.#requireKeys();
     for (const folder of [modelsFolder, filesFolder]) if (folder !== undefined) requireFolder(folder);
+    if (readStart(path, LICENSE_BEGIN.length) === LICENSE_BEGIN) return this.#openLicense(path);
     const { audience = "" } = this.#options;
     const terms = {
       audience,
@@ -2334,6 +2340,15 @@ export class Client {
         rmSync(newPath, { force: true });
       }
     }
+  }
+
+  /** Replaces the license by that of an exported file, which comes without models. */
+  #openLicense(path: string): OpenedBundle {
+    const license = readLicense(path);
+    const claims = verify(license, this.#pinned);
+    refuseOlder(claims, this.#keptOrNull());
+    this.#replaceLicense(license, claims, { days: null, borrowed: false });
+    return { claims, models: [], files: [] };
   }
 
   /** The claims of the kept license if it is for this machine and key, also if it is not good now. */
