@@ -80,6 +80,7 @@ export function toChunks(body: string): string {
 /** Returns the length of a body, with the sizes of its chunks; infinite if the last chunk has not come. */
 function lengthOf(headers: Headers, received: string): number {
   if (headers.get("transfer-encoding") !== "chunked") return Number(headers.get("content-length") ?? 0);
+  if (received.startsWith("0\r\n\r\n")) return 5;
   const last = received.indexOf("\r\n0\r\n\r\n");
   return last === -1 ? Number.POSITIVE_INFINITY : last + 7;
 }

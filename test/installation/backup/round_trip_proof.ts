@@ -201,7 +201,10 @@ describe("restoreBackup()", () => {
       await using target = await createTestDatabase({ empty: true });
       await restore(target.address, file(name));
       const after = await dump(target.database);
-      for (const table of ["accounts", "events"]) expect(after[table]).toEqual(before[table] ?? []);
+      // The newest schema may have columns that the older one lacks.
+      const rowsOf = (texts: readonly string[] = []) => texts.map((text) => JSON.parse(text));
+      for (const table of ["accounts", "events"])
+        expect(rowsOf(after[table])).toMatchObject(rowsOf(before[table]));
       const [row] = await target.database.query<{ applied: number }>(
         (sql) => sql`select count(*) as applied from schema_migrations`,
       );
