@@ -14,6 +14,7 @@ import {
   verify,
 } from "node:crypto";
 import * as v from "valibot";
+import { decodeBase64url } from "../../base/base64url.ts";
 
 export type NewKeyPair = ReturnType<typeof generateKeyPair>;
 
@@ -66,7 +67,7 @@ const Ed25519Key = v.object({
   x: v.pipe(
     v.string(),
     // Another spelling of the same bytes would have another `kid`.
-    v.check((x) => decode(x)?.length === 32),
+    v.check((x) => decodeBase64url(x)?.length === 32),
   ),
 });
 
@@ -130,7 +131,7 @@ function verifyKind(
     return no(
       "none of the trusted keys has signed it; the list of keys may be too old, or the key was retired",
     );
-  const bytes = decode(signature);
+  const bytes = decodeBase64url(signature);
   const isRight =
     bytes !== undefined && verify(null, Buffer.from(`${head}.${payload}`), publicKeyOf(publicKey), bytes);
   return isRight
@@ -158,15 +159,9 @@ function encode(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** Decodes base64url; undefined for another spelling of the same bytes, which a lenient decoder accepts, too. */
-function decode(text: string): Buffer | undefined {
-  const bytes = Buffer.from(text, "base64url");
-  return bytes.toString("base64url") === text ? bytes : undefined;
-}
-
 function decodeObject(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(decode(text)?.toString("utf8") ?? "");
+    const value: unknown = JSON.parse(decodeBase64url(text)?.toString("utf8") ?? "");
     return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
   } catch {
     return undefined;

@@ -10,6 +10,7 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import * as v from "valibot";
+import { decodeBase64url } from "../../base/base64url.ts";
 import { DAY, DAY_MS, INSTANT, toDay } from "../../base/calendar.ts";
 import { newUuid, parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
@@ -146,9 +147,9 @@ function verify(line: string, keyOf: ReportKeys): Verified | Refusal {
   const [head = "", body = "", signature = "", ...more] = line.split(".", 4);
   if (more.length > 0 || head.length > MOST_HEADER_CHARACTERS || signature.length !== SIGNATURE_CHARACTERS)
     return NOT_A_REPORT;
-  const header = decode(head);
-  const payload = decode(body);
-  if (header === undefined || payload === undefined) return NOT_A_REPORT;
+  const header = decodeBase64url(head);
+  const payload = decodeBase64url(body);
+  if (!header?.length || !payload?.length) return NOT_A_REPORT;
   const fields = parseJson(header);
   if (fields?.alg !== "HS256" || fields.typ !== TYPE || Object.keys(fields).length !== 2)
     return wrong(`its header is not that of a report of use (HS256, ${TYPE})`);
@@ -168,12 +169,6 @@ function verify(line: string, keyOf: ReportKeys): Verified | Refusal {
 
 const TYPE = "usage-report+jwt";
 const SIGNATURE_CHARACTERS = 43;
-
-/** Decodes base64url; undefined for another spelling of the same bytes, which a lenient decoder accepts, too. */
-function decode(text: string): Buffer | undefined {
-  const bytes = Buffer.from(text, "base64url");
-  return text !== "" && bytes.toString("base64url") === text ? bytes : undefined;
-}
 
 /** Parses an object; undefined for every other text, also one that is no UTF-8. */
 function parseJson(bytes: Buffer): JsonObject | undefined {
