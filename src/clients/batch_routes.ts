@@ -117,14 +117,16 @@ export function analyticsBatch({ authenticator, events, limits, clock }: Handler
     exchange.takeBackEvents = counted?.takeBack;
     // The events of one day go together, because a statement charges one day.
     dated.sort((one, other) => timeOf(one) - timeOf(other));
-    const written = await Promise.allSettled(dated.map(({ event }) => events.write(event)));
-    const failed = written.find((outcome) => outcome.status === "rejected");
-    if (failed !== undefined) throw failed.reason;
-    for (const [place, { index, event }] of dated.entries()) {
-      const outcome = written[place];
-      if (outcome?.status !== "fulfilled") continue;
-      if (outcome.value.kind === "quota_exceeded") exchange.eventsOverQuota++;
-      results[index] = renderResult(outcome.value, { record, atMs: timeOf({ event }) });
+    const written = await Promise.allSettled(
+      dated.map(async (each) => ({ ...each, outcome: await events.write(each.event) })),
+    );
+    const answered = written.map((each) => {
+      if (each.status === "rejected") throw each.reason;
+      return each.value;
+    });
+    for (const { index, event, outcome } of answered) {
+      if (outcome.kind === "quota_exceeded") exchange.eventsOverQuota++;
+      results[index] = renderResult(outcome, { record, atMs: timeOf({ event }) });
     }
     return { status: 200, body: `{"results":[${results.join()}]}` };
   }
@@ -168,16 +170,14 @@ function renderResult(
   { record, atMs }: { readonly record: KeyRecord; readonly atMs: number },
 ): string {
   const month = monthOf((outcome.kind === "committed" ? outcome.chargedAtMs : undefined) ?? atMs);
-  const more = `"month":"${toMonthText(month)}",`;
-  if (outcome.kind === "committed") return renderLogged(outcome, { record, month, more });
+  const inMonth = `"month":"${toMonthText(month)}"`;
+  if (outcome.kind === "committed") return renderLogged(outcome, { record, month, more: `${inMonth},` });
   const isUsedUp = outcome.kind === "quota_exceeded";
-  return renderRefused(
-    refusalOfEvent(outcome),
-    isUsedUp ? more + renderEventQuota(record, outcome.used) : "",
-  );
+  const more = isUsedUp ? `,${inMonth},${renderEventQuota(record, outcome.used)}` : "";
+  return renderRefused(refusalOfEvent(outcome), more);
 }
 
+/** Renders the result of a refused event as JSON. `more` are further fields, each after a comma. */
 function renderRefused({ sentence, code }: Refusal, more = ""): string {
-  const comma = more === "" ? "" : ",";
-  return `{"logged":false,"error":${JSON.stringify(sentence)},"code":"${toWireCode(code)}"${comma}${more}}`;
+  return `{"logged":false,"error":${JSON.stringify(sentence)},"code":"${toWireCode(code)}"${more}}`;
 }

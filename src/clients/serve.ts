@@ -11,6 +11,7 @@ import type { KeyRecord } from "../licensing/keys/mod.ts";
 import type { LimitedEndpoint } from "../wire/mod.ts";
 import {
   discardBody,
+  type Eventually,
   type JsonObject,
   NO_BODY,
   readJson,
@@ -157,8 +158,9 @@ export function createRouteHandlers(deps: HandlerDeps) {
         let body: JsonObject | Refusal;
         const leaveRoom = bodyRoom === undefined ? NOTHING_TAKEN : takeRoom(exchange, bodyRoom);
         try {
-          const isRead = request.method === "POST" && leaveRoom !== undefined;
-          const reading = isRead ? readJson(request, bodyRoom) : leaveRoom === undefined ? NO_ROOM : NO_BODY;
+          let reading: Eventually<unknown> = NO_BODY;
+          if (leaveRoom === undefined) reading = NO_ROOM;
+          else if (request.method === "POST") reading = readJson(request, bodyRoom);
           body = toJsonObject(reading instanceof Promise ? await reading : reading);
         } catch (error) {
           body = toBodyRefusal(error);

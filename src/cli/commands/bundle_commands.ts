@@ -24,6 +24,7 @@ import {
   compareModels,
   MODEL_NAME,
   MOST_MODELS_NAMED,
+  MOST_SOURCES,
   nameBundle,
   planBundle,
   type ReadBundle,
@@ -46,8 +47,6 @@ import { openSigningSecrets } from "./signing_keys_commands.ts";
 
 /** The most machines in one step. */
 const MOST_MACHINES = 1_000;
-/** The most added files. */
-const MOST_FILES = 999;
 const FINGERPRINTS_LIMIT_BYTES = 256 * 1024;
 
 const MAKE_OPTIONS = {
@@ -72,7 +71,7 @@ const MAKE_OPTIONS = {
     { as: "name" },
   ),
   withoutModels: flag("put no model into the bundle", { conflicts: ["model"] }),
-  add: option("a file to add, such as a package; repeat it for more files", repeated(PATH, MOST_FILES), {
+  add: option("a file to add, such as a package; repeat it for more files", repeated(PATH, MOST_SOURCES), {
     as: "file",
   }),
   to: required(

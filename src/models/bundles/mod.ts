@@ -11,6 +11,7 @@ export {
   MODEL_NAME,
   MODEL_NAMES,
   MOST_MODELS_NAMED,
+  MOST_SOURCES,
   planBundle,
 } from "./plan_bundle.ts";
 export { type ReadBundle, readBundle } from "./read_bundle.ts";

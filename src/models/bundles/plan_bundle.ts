@@ -61,7 +61,7 @@ interface PlanOptions {
 const MAKE = "make bundle";
 const cannot = (why: string) => refuse("CONFLICT", `Cannot ${MAKE}: ${why}`);
 /** With its license. */
-const MOST_SOURCES = MOST_BUNDLED_FILES - 1;
+export const MOST_SOURCES = MOST_BUNDLED_FILES - 1;
 /** The rule of a name in the list of models, and how many it may have. */
 export const MODEL_NAME = MODEL_RULES.name;
 export const MOST_MODELS_NAMED = MOST_SOURCES;
