@@ -1,5 +1,6 @@
 /** Bundles as `claviger bundle make` writes them, signed by the key that the clients of the tests pin. */
 import { createHash } from "node:crypto";
+import { renderTarHeader, TAR_END, tarPadding } from "../../src/base/tar_header.ts";
 import { signAs, signLicense } from "./sdk_fake_service.ts";
 
 interface Contents {
@@ -34,9 +35,11 @@ export function makeBundle({ license: more = {}, models = {}, files = {} }: Cont
   });
   const first = { path: "manifest.jws", bytes: Buffer.from(`${manifest}\n`) };
   const blocks = [first, ...entries].flatMap(({ path, bytes }) => [
-    ...[toHeader(path, bytes.length, iat), bytes, Buffer.alloc((512 - (bytes.length % 512)) % 512)],
+    renderTarHeader({ path, sizeBytes: bytes.length, modifiedAt: new Date(iat * 1_000) }, 0o644),
+    bytes,
+    tarPadding(bytes.length),
   ]);
-  return Buffer.concat([...blocks, Buffer.alloc(1_024)]);
+  return Buffer.concat([...blocks, TAR_END]);
 }
 
 let made = 0;
@@ -47,21 +50,4 @@ function newJti(): string {
 /** Returns the claims of a license of the tests. */
 function claimsOf(license: string) {
   return JSON.parse(Buffer.from(license.split(".")[1] ?? "", "base64url").toString());
-}
-
-function toHeader(path: string, size: number, at: number): Buffer {
-  const header = Buffer.alloc(512);
-  const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
-  header.write(path);
-  header.write(`${octal(0o644, 7)}${octal(0, 7)}${octal(0, 7)}${octal(size, 11)}${octal(at, 11)}`, 100);
-  header.write("        0", 148);
-  header.write("ustar\x0000", 257);
-  header.write(
-    `${octal(
-      header.reduce((sum, byte) => sum + byte, 0),
-      6,
-    )} `,
-    148,
-  );
-  return header;
 }

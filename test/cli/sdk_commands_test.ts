@@ -33,6 +33,7 @@ import {
   VALID,
 } from "./sdk_fake_service.ts";
 import { createInstaller, LANGUAGES, type Language } from "./sdk_languages.ts";
+import { hasCryptography } from "./sdk_python.ts";
 
 // A busy machine starts an interpreter in seconds.
 setDefaultTimeout(120_000);
@@ -41,9 +42,6 @@ const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 const folder = useFolder();
 const install = createInstaller(folder, KEY);
 const MODULES = LANGUAGES.filter(({ name }) => !name.startsWith("shell"));
-const hasCryptography =
-  Bun.spawnSync(["python3", "-c", "import cryptography"], { stderr: "ignore", stdout: "ignore" }).exitCode ===
-  0;
 const CHECKERS = MODULES.filter(({ name }) => hasCryptography || name !== "Python");
 
 /** Installs a client in a folder of its own, with pinned keys. */

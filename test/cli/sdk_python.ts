@@ -24,15 +24,3 @@ export async function runProgram(text: string, input = "") {
   expect({ status: await child.exited, err }).toEqual({ status: 0, err: "" });
   return JSON.parse(out);
 }
-
-/** The sentence of each reason in the vectors of licenses. */
-export const WHY: Readonly<Record<string, string>> = {
-  no_license: "the file holds no license",
-  not_pinned: "none of the pinned keys has signed the license: update this program",
-  not_genuine: "the license is not genuine",
-  other_product: "the license is for another product",
-  other_key: "the license is for another key",
-  other_machine: "the license is for another machine",
-  clock_behind: "the clock is behind: correct it, or open a newer bundle or license",
-  expired: "the license has expired: go online",
-};

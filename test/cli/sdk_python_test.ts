@@ -9,6 +9,7 @@ import ofLicenses from "../../src/cli/guide/sdk/license_vectors.json" with { typ
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
+import { WHY } from "./license_reasons.ts";
 import {
   countEvents,
   type FakeAnswer,
@@ -24,7 +25,7 @@ import {
   VALID,
 } from "./sdk_fake_service.ts";
 import { createInstaller, type Settings } from "./sdk_languages.ts";
-import { hasCryptography, python, runProgram, WHY } from "./sdk_python.ts";
+import { hasCryptography, python, runProgram } from "./sdk_python.ts";
 
 // A busy machine starts an interpreter in seconds, and the client waits for real.
 setDefaultTimeout(120_000);

@@ -9,6 +9,7 @@ import { until } from "../support/until.ts";
 import { useHostingService } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { createInstaller, LANGUAGES, type Language, withoutTimes } from "./sdk_languages.ts";
+import { hasCryptography } from "./sdk_python.ts";
 
 // A busy machine starts an interpreter in seconds.
 setDefaultTimeout(120_000);
@@ -105,7 +106,6 @@ describe.each(LANGUAGES)("a client of the page `sdk`: $name", (language) => {
 });
 
 const MODULES = LANGUAGES.filter(({ name }) => !name.startsWith("shell"));
-const hasCryptography = Bun.spawnSync(["python3", "-c", "import cryptography"], { stderr: "ignore" }).success;
 
 /** The block of the guide in each language, and a program that uses its SDK. */
 const SMALL_SDKS = {

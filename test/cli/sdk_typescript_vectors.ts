@@ -22,21 +22,9 @@ import {
 } from "../../src/cli/guide/sdk/claviger_client.ts";
 import licenses from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
+import { WHY } from "./license_reasons.ts";
 
 type Answer = NonNullable<Parameters<typeof settleEvents>[1]>;
-
-/** The sentence of each reason in the vectors of licenses. */
-const WHY: Readonly<Record<string, string>> = {
-  no_license: "the file holds no license",
-  not_pinned: "none of the pinned keys has signed the license: update this program",
-  not_genuine: "the license is not genuine",
-  other_product: "the license is for another product",
-  other_key: "the license is for another key",
-  other_machine: "the license is for another machine",
-  clock_behind: "the clock is behind: correct it, or open a newer bundle or license",
-  expired: "the license has expired: go online",
-  older: "this bundle is older than the license that is there",
-};
 
 /** The reasons that are about a bundle here. */
 const OF_BUNDLES = ["not_genuine", "not_pinned"];
