@@ -77,12 +77,24 @@ export function toChunks(body: string): string {
   return `${chunks}0\r\n\r\n`;
 }
 
-/** Returns the length of a body, with the sizes of its chunks; infinite if the last chunk has not come. */
-function lengthOf(headers: Headers, received: string): number {
-  if (headers.get("transfer-encoding") !== "chunked") return Number(headers.get("content-length") ?? 0);
-  if (received.startsWith("0\r\n\r\n")) return 5;
-  const last = received.indexOf("\r\n0\r\n\r\n");
-  return last === -1 ? Number.POSITIVE_INFINITY : last + 7;
+/** Returns the body at the beginning of what was received, and the bytes that it takes; undefined if it is not complete. */
+function readBody(headers: Headers, received: string): { text: string; bytes: number } | undefined {
+  if (headers.get("transfer-encoding") !== "chunked") {
+    const bytes = Number(headers.get("content-length") ?? 0);
+    return received.length < bytes ? undefined : { text: received.slice(0, bytes), bytes };
+  }
+  let text = "";
+  let at = 0;
+  for (;;) {
+    const lineEnd = received.indexOf("\r\n", at);
+    const size = Number.parseInt(received.slice(at, lineEnd), 16);
+    if (lineEnd === -1 || Number.isNaN(size)) return undefined;
+    const chunkAt = lineEnd + 2;
+    at = chunkAt + size + 2;
+    if (received.length < at) return undefined;
+    if (size === 0) return { text, bytes: at };
+    text += received.slice(chunkAt, chunkAt + size);
+  }
 }
 
 /** Returns the complete answers in the received bytes, without the interim ones (1xx). */
@@ -96,9 +108,9 @@ function parseAnswers(received: string, bodiless: boolean): RawAnswer[] {
     const status = Number(statusLine.split(" ")[1]);
     const headers = new Headers(lines.map((line) => line.split(/: ?(.*)/s, 2) as [string, string]));
     const begin = headEnd + 4;
-    const length = bodiless ? 0 : lengthOf(headers, received.slice(begin));
-    if (received.length < begin + length) return answers;
-    at = begin + length;
-    if (status >= 200) answers.push({ status, headers, text: received.slice(begin, at) });
+    const body = bodiless ? { text: "", bytes: 0 } : readBody(headers, received.slice(begin));
+    if (body === undefined) return answers;
+    at = begin + body.bytes;
+    if (status >= 200) answers.push({ status, headers, text: body.text });
   }
 }
