@@ -12,7 +12,7 @@
  * first: a batch that comes later, but belongs to the day before, is then added to the next day. A row whose day lies further
  * ahead was written while a clock was wrong, so it is begun anew, too.
  *
- * The parts of the statement lock rows in one order: `usage`, `event_texts`, `claims`, `installation_texts`. So two processes
+ * The parts of a statement lock rows in one order: `usage`, `event_texts`, `claims`, `installation_texts`. So two processes
  * never wait for each other. PostgreSQL runs the parts that no other part reads last, from the last one to the first.
  */
 import { DAY_MS } from "../base/calendar.ts";
@@ -48,66 +48,57 @@ function isLong(name: string | null): boolean {
  * Returns the CTEs that take room for the texts of the events in `accepted`: `left_out` has the positions of the events whose
  * texts do not fit, and `marked` has the accepted events, each with whether its texts are left out.
  */
-export function textRoomCtes(
-  sql: Sql,
-  { licenseBytes, installationBytes }: TextBounds,
-  receivedAtMs: number,
-): Fragment {
-  const at = sql`${new Date(receivedAtMs)}::timestamptz`;
-  const day = dayOf(sql, receivedAtMs);
-  /** The condition that a row counts the day of the batch, or the next one: then the batch is added to it. */
-  const isCurrent = (row: string) => sql.unsafe(`${row}.day between excluded.day and excluded.day + 1`);
-  const toBytes = (bytes: number) => sql`${bytes}::bigint`;
+export function textRoomCtes(sql: Sql, bounds: TextBounds, receivedAtMs: number): Fragment {
   return sql`
-      ${sizeCtes(sql)}
-      installation_room as (
-        select coalesce(sum(bytes), 0) < ${toBytes(installationBytes)} as has_room
-          from installation_texts where ${isOfDay(sql, day)}
-      ),
+      -- The tally comes first, so that the rows of usage are locked before those of event_texts.
+      ${sizeCtes(sql, sql`tally cross join accepted`)}
+      ${installationRoomCte(sql, bounds, receivedAtMs)}
       license_room as (
-        insert into event_texts as t (license_id, day, bytes, left_out_at)
-        select license_id, ${day}, case when has_room then batch_bytes else 0 end,
-               case when not has_room or batch_bytes > ${toBytes(licenseBytes)} then ${at} end
-          from (select distinct license_id, batch_bytes from texts) as texts cross join installation_room
-         order by license_id
-        on conflict (license_id) do update
-          set day = case when ${isCurrent("t")} then t.day else excluded.day end,
-              bytes = case when ${isCurrent("t")} then t.bytes else 0 end + excluded.bytes,
-              left_out_at = case
-                when ${isCurrent("t")} and t.left_out_at is not null then t.left_out_at
-                when excluded.left_out_at is not null
-                  or (${isCurrent("t")} and t.bytes + excluded.bytes > ${toBytes(licenseBytes)}) then ${at}
-              end
+        ${addToLicenses(sql, bounds, receivedAtMs, sql`installation_room`)}
         returning license_id, bytes as day_bytes
       ),
-      left_out as (
-        select position
-          from texts join license_room using (license_id) cross join installation_room
-         where not has_room or day_bytes - batch_bytes + bytes_so_far > ${toBytes(licenseBytes)}
+      ${markedCtes(sql, bounds)}
+      installation_written as (${addToInstallation(sql, receivedAtMs, sql`texts`)}),`;
+}
+
+/**
+ * Returns the same CTEs for the events of a report, which take seconds to store: the room is only read, so that clients of the
+ * license do not wait meanwhile. {@linkcode textsWrittenCtes} takes it later. What clients add in between can exceed the bound
+ * of the license, by no more than the texts of the report.
+ */
+export function laterTextRoomCtes(sql: Sql, bounds: TextBounds, receivedAtMs: number): Fragment {
+  return sql`
+      ${sizeCtes(sql, sql`accepted`)}
+      ${installationRoomCte(sql, bounds, receivedAtMs)}
+      license_room as (
+        select license_id, batch_bytes + coalesce(
+                 (select bytes from event_texts t
+                   where t.license_id = batch.license_id and ${isOfDay(sql, dayOf(sql, receivedAtMs))}), 0) as day_bytes
+          from (select distinct license_id, batch_bytes from texts) as batch
+      ),
+      ${markedCtes(sql, bounds)}`;
+}
+
+/** Returns the CTEs that take the room that {@linkcode laterTextRoomCtes} has read, after the CTE `tally`. */
+export function textsWrittenCtes(sql: Sql, bounds: TextBounds, receivedAtMs: number): Fragment {
+  return sql`
+      license_written as (
+        ${addToLicenses(sql, bounds, receivedAtMs, sql`installation_room cross join (select from tally) as counted`)}
+        returning license_id
       ),
       installation_written as (
-        insert into installation_texts as i (part, day, bytes)
-        select pg_backend_pid() % 16, ${day}, sum(bytes)
-          from texts where position not in (select position from left_out)
-        having sum(bytes) > 0
-        on conflict (part) do update
-          set day = case when ${isCurrent("i")} then i.day else excluded.day end,
-              bytes = case when ${isCurrent("i")} then i.bytes else 0 end + excluded.bytes
-      ),
-      marked as (
-        select *, position in (select position from left_out) as truncated from accepted
+        ${addToInstallation(sql, receivedAtMs, sql`texts cross join (select count(*) from license_written) as added`)}
       ),`;
 }
 
 /** Returns the CTEs that measure the texts: `texts` has each accepted event with texts, its size and sums for its license. */
-function sizeCtes(sql: Sql): Fragment {
+function sizeCtes(sql: Sql, from: Fragment): Fragment {
   return sql`
       sized as (
-        -- The tally comes first, so that the rows of usage are locked before those of event_texts.
         select position, license_id,
                coalesce(pg_column_size(metadata), 0) + coalesce(octet_length(error_message), 0)
                  + case when ${isLongInSql(sql)} then octet_length(model_name) else 0 end as bytes
-          from tally cross join accepted
+          from ${from}
       ),
       texts as (
         select position, license_id, bytes,
@@ -115,6 +106,69 @@ function sizeCtes(sql: Sql): Fragment {
                sum(bytes) over (partition by license_id) as batch_bytes
           from sized where bytes > 0
       ),`;
+}
+
+function installationRoomCte(sql: Sql, { installationBytes }: TextBounds, receivedAtMs: number): Fragment {
+  return sql`
+      installation_room as (
+        select coalesce(sum(bytes), 0) < ${installationBytes}::bigint as has_room
+          from installation_texts where ${isOfDay(sql, dayOf(sql, receivedAtMs))}
+      ),`;
+}
+
+/** Returns the CTEs `left_out` and `marked`, by the bytes of the day that `license_room` has for each license. */
+function markedCtes(sql: Sql, { licenseBytes }: TextBounds): Fragment {
+  return sql`
+      left_out as (
+        select position
+          from texts join license_room using (license_id) cross join installation_room
+         where not has_room or day_bytes - batch_bytes + bytes_so_far > ${licenseBytes}::bigint
+      ),
+      marked as (
+        select *, position in (select position from left_out) as truncated from accepted
+      ),`;
+}
+
+/** Returns the condition that a row counts the day of the batch, or the next one: then the batch is added to it, as SQL. */
+function isCurrent(sql: Sql, row: "t" | "i"): Fragment {
+  return sql.unsafe(`${row}.day between excluded.day and excluded.day + 1`);
+}
+
+/** Returns the upsert that adds the bytes of each license to its row, and locks it. `from` has `has_room`. */
+function addToLicenses(
+  sql: Sql,
+  { licenseBytes }: TextBounds,
+  receivedAtMs: number,
+  from: Fragment,
+): Fragment {
+  const at = sql`${new Date(receivedAtMs)}::timestamptz`;
+  const mostBytes = sql`${licenseBytes}::bigint`;
+  return sql`
+        insert into event_texts as t (license_id, day, bytes, left_out_at)
+        select license_id, ${dayOf(sql, receivedAtMs)}, case when has_room then batch_bytes else 0 end,
+               case when not has_room or batch_bytes > ${mostBytes} then ${at} end
+          from (select distinct license_id, batch_bytes from texts) as texts cross join ${from}
+         order by license_id
+        on conflict (license_id) do update
+          set day = case when ${isCurrent(sql, "t")} then t.day else excluded.day end,
+              bytes = case when ${isCurrent(sql, "t")} then t.bytes else 0 end + excluded.bytes,
+              left_out_at = case
+                when ${isCurrent(sql, "t")} and t.left_out_at is not null then t.left_out_at
+                when excluded.left_out_at is not null
+                  or (${isCurrent(sql, "t")} and t.bytes + excluded.bytes > ${mostBytes}) then ${at}
+              end`;
+}
+
+/** Returns the upsert that adds the bytes of the texts that are stored to those of the installation. */
+function addToInstallation(sql: Sql, receivedAtMs: number, from: Fragment): Fragment {
+  return sql`
+        insert into installation_texts as i (part, day, bytes)
+        select pg_backend_pid() % 16, ${dayOf(sql, receivedAtMs)}, sum(bytes)
+          from ${from} where position not in (select position from left_out)
+        having sum(bytes) > 0
+        on conflict (part) do update
+          set day = case when ${isCurrent(sql, "i")} then i.day else excluded.day end,
+              bytes = case when ${isCurrent(sql, "i")} then i.bytes else 0 end + excluded.bytes`;
 }
 
 /** Returns the texts of an event in `marked` as they are stored, in the order `model_name`, `error_message`, `metadata`. */

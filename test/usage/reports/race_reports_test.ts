@@ -10,11 +10,13 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { newUuid } from "../../../src/base/ids.ts";
 import { silentLog } from "../../../src/base/log.ts";
 import { isRefusal } from "../../../src/base/refusal.ts";
+import { openSession } from "../../../src/database/mod.ts";
 import { commitEvents, importReport, openReportDatabase } from "../../../src/usage/mod.ts";
 import { startAdmin } from "../../support/admin.ts";
 import { createTestClock } from "../../support/clock.ts";
 import { MUCH_ROOM, usageEvent } from "../../support/events.ts";
 import { ACTOR, issue } from "../../support/issue.ts";
+import { until } from "../../support/until.ts";
 import { useForAll, useTestDatabase } from "../../support/use.ts";
 import { createJournal, parsed } from "./report_kit.ts";
 
@@ -81,6 +83,91 @@ describe("a report that five programs import at the same moment", () => {
       expect(answers.sort()).toEqual(["imported", "known", "known", "known", "known"]);
     }
     expect(await monthsOf(licenseUuid)).toEqual([{ month: "2026-11", used: 6, over: 0, byDay: 6 }]);
+  });
+});
+
+describe("a report with many events", () => {
+  /** Lets the statement of an import wait, while this is held, where it has stored its events. */
+  const LOCK = 7_310_550;
+
+  async function makeImportsWait(): Promise<void> {
+    await server.database.query((sql) =>
+      sql.unsafe(`
+        create function wait_for_test() returns trigger language plpgsql as $$
+        begin
+          perform pg_advisory_xact_lock_shared(${LOCK});
+          return new;
+        end $$`),
+    );
+    await server.database.query((sql) =>
+      sql.unsafe(`
+        create trigger wait_for_test before insert on events for each row
+          when (new.report_id is not null) execute function wait_for_test()`),
+    );
+  }
+
+  const isWaiting = () =>
+    server.database.query(
+      (sql) => sql`
+        select from pg_locks where locktype = 'advisory' and objid = ${LOCK}::oid and not granted
+           and database = (select oid from pg_database where datname = current_database())`,
+    );
+
+  test.each([
+    ["without texts", {}],
+    ["with texts", { metadata: { channels: 8 }, error_message: "the amplifier was off", success: false }],
+  ])("%s does not delay the events that clients of its license send meanwhile", async (_, texts) => {
+    await makeImportsWait();
+    await using others = openReportDatabase(server.address, { clock: systemClock, log: silentLog });
+    const { licenseUuid } = await issue(server.database, { monthlyLimit: 10 });
+    const day = "2026-11-04";
+    const events = Array.from({ length: 8 }, (_, index) => ({
+      ...{ idempotency_key: `event-${index}`, occurred_at: `${day}T12:00:00Z`, event_type: "inference" },
+      ...{ inference_type: "batch", ...texts },
+    }));
+    const report = await parsed(
+      createJournal(licenseUuid).next({
+        made_at: "2026-11-05T11:00:00Z",
+        days: [{ day, count: 8, failed: "success" in texts ? 8 : 0 }],
+        events,
+      }),
+    );
+    const session = openSession(server.address, { statementTimeoutMs: 60_000 });
+    try {
+      await session.sql`select pg_advisory_lock(${LOCK})`;
+      const options = { actor: ACTOR, now: NOW, textBounds: MUCH_ROOM };
+      const importing = importReport(others, report, options);
+      await until(async () => (await isWaiting()).length > 0, { what: "the import waits" });
+      const sent = Array.from({ length: 5 }, () =>
+        usageEvent({ licenseUuid, receivedAtMs: NOW.getTime(), metadata: `{"channels": 16}` }),
+      );
+      const { grants } = await commitEvents(server.database, sent, {
+        ...{ processUuid: newUuid(), textBounds: MUCH_ROOM, deadlineMs: 2_000 },
+      });
+      expect(grants).toMatchObject([{ granted: 5, used: 5 }]);
+      expect(await isWaiting()).toHaveLength(1);
+      await session.sql`select pg_advisory_unlock(${LOCK})`;
+      const result = await importing;
+      expect(isRefusal(result) ? result.sentence : result.months).toMatchObject([
+        { units: 8, over: 3, before: { used: 5, over: 0 }, after: { used: 10, over: 3 } },
+      ]);
+    } finally {
+      await session.close();
+      await server.database.query((sql) => sql.unsafe("drop function wait_for_test cascade"));
+    }
+    const [stored] = await server.database.query<{ withTexts: number; bytes: number }>(
+      (sql) => sql`
+        select count(*) filter (where metadata is not null) as "withTexts",
+               (select bytes from event_texts where license_id = ${licenseUuid}::uuid) as bytes
+          from events where license_id = ${licenseUuid}::uuid`,
+    );
+    expect(stored?.withTexts).toBe("metadata" in texts ? 13 : 5);
+    const [counted] = await server.database.query<{ bytes: number }>(
+      (sql) => sql`
+        select sum(pg_column_size(metadata) + coalesce(octet_length(error_message), 0))::bigint as bytes
+          from events where license_id = ${licenseUuid}::uuid`,
+    );
+    expect(stored?.bytes).toBe(counted?.bytes ?? 0);
   });
 });
 
