@@ -5,6 +5,7 @@
  * checks of a request. Promises cost too, so the only `await` is for the body, or for the database.
  */
 import type { Context, MiddlewareHandler } from "hono";
+import { bytesToRead } from "../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { redactKeys } from "../base/secrets/mod.ts";
 import type { KeyRecord } from "../licensing/keys/mod.ts";
@@ -113,10 +114,7 @@ export function createRouteHandlers(deps: HandlerDeps) {
 
   /** Takes room for the body of a request, of its declared size or of the largest one. */
   function takeRoom(exchange: Exchange, room: BodyRoom): (() => void) | undefined {
-    const declared = Number(exchange.request.headers.get("content-length") ?? Number.NaN);
-    // A body that declares more is refused without being read.
-    const bytes = Number.isNaN(declared) ? room.limitBytes : Math.min(declared, room.limitBytes);
-    return room.take(authenticator.addressOf(exchange), bytes);
+    return room.take(authenticator.addressOf(exchange), bytesToRead(exchange.request, room.limitBytes));
   }
 
   /** Starts the term of a license that is used for the first time. If that fails, the answer is not sent. */

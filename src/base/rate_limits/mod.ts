@@ -3,6 +3,7 @@
  *
  * Pure and bounded: time and addresses are passed in, and memory does not grow with what strangers send.
  */
+export { ByteRoom, bytesToRead } from "./byte_room.ts";
 export {
   isInNetworks,
   parseTrustedProxies,
