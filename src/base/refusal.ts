@@ -66,14 +66,14 @@ export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";
 
 /** The facts that some refusals have in addition to their sentence. */
 interface RefusalDetails {
-  readonly retryAfterSeconds?: number;
-  readonly reason?: KeyFlaw;
+  readonly retryAfterSeconds?: number | undefined;
+  readonly reason?: KeyFlaw | undefined;
   /** The fields of the request that are wrong, each with a sentence. */
-  readonly fields?: readonly WrongField[];
+  readonly fields?: readonly WrongField[] | undefined;
   /** The identifier of the thing that exists already, such as `lic_…`. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   /** The places for machines of the license: how many there are, and how many are taken. */
-  readonly machines?: { readonly limit: number; readonly used: number };
+  readonly machines?: { readonly limit: number; readonly used: number } | undefined;
   readonly remedy?: Remedy | undefined;
 }
 
@@ -129,6 +129,11 @@ export class Refusal {
  */
 export function refuse(code: Code, stem: string, details?: RefusalDetails): Refusal {
   return new Refusal(code, stem, details);
+}
+
+/** Returns the refusal with more to its sentence, before the words of the remedy. */
+export function addToRefusal({ code, stem, ...details }: Refusal, more: string): Refusal {
+  return new Refusal(code, `${stem}; ${more}`, details);
 }
 
 /** Refuses a request because its sender has sent too many in a minute. */

@@ -7,7 +7,13 @@
  * upkeep only notes ends that have passed, so it needs no lock.
  */
 export { activateMachine, toMachineId } from "./activate_machine.ts";
-export { createMachineNames, FINGERPRINT, type MachineName, type NameMachine } from "./fingerprint.ts";
+export {
+  createMachineNames,
+  FINGERPRINT,
+  type MachineName,
+  type NameMachine,
+  toStoredFingerprint,
+} from "./fingerprint.ts";
 export {
   type FreedMachine,
   findFreeable,

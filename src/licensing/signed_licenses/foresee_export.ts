@@ -1,5 +1,6 @@
 /** What an export of a license will do, as doors say it before: until when the file will be valid. The statement decides. */
 import { DAY_MS } from "../../base/calendar.ts";
+import { counted } from "../../base/render_count.ts";
 import { endIfStarted, type Term } from "../mod.ts";
 import { MOST_EXPORT_DAYS, USUAL_EXPORT_DAYS } from "./note_license.ts";
 
@@ -32,4 +33,9 @@ export function foreseeExport(
 
 function usualDays({ maxOfflineDays }: ExportedKey): number {
   return Math.min(maxOfflineDays ?? USUAL_EXPORT_DAYS, USUAL_EXPORT_DAYS);
+}
+
+/** Says what an export is for more days than so many, which are those of its tier: it may need a fresh proof. */
+export function describeLongExport(usual: number): string {
+  return `sign a license for more than the ${counted(usual, "offline day")} of its tier`;
 }

@@ -13,7 +13,8 @@ export {
   verifyManifest,
 } from "./bundle_manifest.ts";
 export { type Checked, checkLicense, isTime } from "./check_license.ts";
-export { endOfExported, foreseeExport, mostExportDays } from "./foresee_export.ts";
+export { describeLongExport, endOfExported, foreseeExport, mostExportDays } from "./foresee_export.ts";
+export type { ForeseenLicense } from "./foresee_next.ts";
 export { MOST_CHARACTERS, parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
 export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderExport } from "./license_file.ts";
 export { type ExportRequest, MOST_EXPORT_DAYS, USUAL_EXPORT_DAYS } from "./note_license.ts";

@@ -77,8 +77,7 @@ export function noteExported(
   { jti, now, machine, actor, restriction = UNRESTRICTED }: Named<ExportRequest>,
 ): Noting {
   return {
-    mostDays: sql`coalesce(l.max_offline_days, ${MOST_EXPORT_DAYS}::int)`,
-    usualDays: sql`least(l.max_offline_days, ${USUAL_EXPORT_DAYS}::int)`,
+    ...daysOfExport(sql),
     allowed: allowsRow(sql, restriction),
     place: holdPlace(sql, { ...placeOfTerms(sql), machine }),
     ctes: sql`
@@ -96,6 +95,14 @@ export function noteExported(
           from subject join noted using (key_id) join placed using (key_id)
       ),
       logged as (${auditCte(sql, { action: "license.export", actor, at: now, from: sql`changed` })})`,
+  };
+}
+
+/** Returns the most days for which an operator may export the license of the row `l`, and those without a choice. */
+export function daysOfExport(sql: Sql): Pick<Noting, "mostDays" | "usualDays"> {
+  return {
+    mostDays: sql`coalesce(l.max_offline_days, ${MOST_EXPORT_DAYS}::int)`,
+    usualDays: sql`least(l.max_offline_days, ${USUAL_EXPORT_DAYS}::int)`,
   };
 }
 

@@ -6,7 +6,6 @@ import type { KeyObject } from "node:crypto";
 import { monthOf, NEVER_EXPIRES, toTimestamp } from "../../base/calendar.ts";
 import { newUuid, toId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
-import { counted } from "../../base/render_count.ts";
 import { printableAscii, wholeNumber } from "../../base/rule.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import type { Database, Sql } from "../../database/mod.ts";
@@ -18,18 +17,9 @@ import {
   type NameMachine,
 } from "../machines/mod.ts";
 import type { Brand, LicenseCache } from "../mod.ts";
-import {
-  entitlementsOf,
-  featuresThrough,
-  isRestricted,
-  type OfflineDays,
-  oneYearAfter,
-  refuseRestricted,
-  refuseUnknownKey,
-  revokedReason,
-  UNRESTRICTED,
-} from "../mod.ts";
+import { entitlementsOf, featuresThrough, type OfflineDays } from "../mod.ts";
 import { type BundledFile, toManifest } from "./bundle_manifest.ts";
+import { foreseeNext, type NextLicense } from "./foresee_next.ts";
 import { signClaims } from "./jws.ts";
 import {
   type ExportRequest,
@@ -41,8 +31,8 @@ import {
   noteFetched,
   noteLicense,
   type SigningRequest,
-  USUAL_EXPORT_DAYS,
 } from "./note_license.ts";
+import { NAME_MACHINE, refuseDays, refuseExport } from "./refuse_export.ts";
 import { createReportKeys } from "./report_key.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
@@ -78,8 +68,6 @@ interface LicenseSignerOptions {
   readonly offlineDays: OfflineDays;
   readonly secrets: Secrets;
 }
-
-const DAY_S = 86_400;
 
 const NOT_ACTIVE = refuse("INVALID_KEY", "The API key is invalid or inactive");
 const EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
@@ -170,6 +158,8 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
     export: async (request: ExportRequest) =>
       refuseDays(request) ??
       (await signNoted(request, { refuseRow: refuseExport, note: noteExported, reports: true })),
+    /** Says what {@linkcode LicenseSigner.export} would sign next for a machine, or refuses it. Changes nothing. */
+    foreseeNext: (next: NextLicense) => foreseeNext(database, next, nameMachine),
     /**
      * Signs the manifest of a bundle with an exported license that this signer has signed, with the key that signed the
      * license. Returns a compact JWS.
@@ -206,61 +196,6 @@ function refuseClient(row: Noted | undefined, { machine, now }: Named<SigningReq
   if (row.maxMachines !== null && machine === undefined)
     return refuse("INVALID_REQUEST", `Cannot sign license: ${NAME_MACHINE}`);
   return row.isPlaceRefused ? MACHINE_NOT_ACTIVE : undefined;
-}
-
-const NAME_MACHINE = `the license counts machines and is signed for one of them: fingerprint must be ${FINGERPRINT.expects}`;
-
-const EXPORT = "export license";
-
-/** A revocation does not end a license, so a restricted token must not sign one for longer than it may issue a key. */
-function refuseDays({
-  restriction = UNRESTRICTED,
-  days = USUAL_EXPORT_DAYS,
-  now,
-}: ExportRequest): Refusal | undefined {
-  const isBeyond = wholeSeconds(now) + days * DAY_S > wholeSeconds(oneYearAfter(now));
-  return isRestricted(restriction) && isBeyond
-    ? refuse("NOT_ALLOWED", `Cannot ${EXPORT}: a restricted token may not choose more days than a year has`)
-    : undefined;
-}
-
-/** Operators see the state of the key. */
-function refuseExport(
-  row: Noted | undefined,
-  { keyUuid, machine, now }: Named<ExportRequest>,
-): Refusal | undefined {
-  const what = EXPORT;
-  if (row === undefined) return refuseUnknownKey(what, keyUuid);
-  if (!row.isAllowed) return refuseRestricted(what);
-  const of = toId("key", keyUuid);
-  const { why, remedy } = revokedReason(of);
-  if (row.state === "revoked") return refuse("CONFLICT", `Cannot ${what}: ${why}`, { remedy });
-  if (row.state === "suspended")
-    return refuse("CONFLICT", `Cannot ${what}: the key is suspended`, { remedy: { name: "resume_key", of } });
-  if (row.endsAt <= now)
-    return refuse("CONFLICT", `Cannot ${what}: the key has expired`, {
-      remedy: { name: "renew_license", of },
-    });
-  if (row.days > row.mostDays || row.mostDays === 0) {
-    const why =
-      row.mostDays === 0
-        ? "the license is not signed for use without a network"
-        : `the license is signed for at most ${counted(row.mostDays, "day")}`;
-    return refuse("CONFLICT", `Cannot ${what}: ${why}; its offline days can be changed`);
-  }
-  if (row.maxMachines === null) return undefined;
-  if (machine === undefined) {
-    const hint = `It must be ${FINGERPRINT.expects}`;
-    const fields = [{ field: "fingerprint", error: NAME_MACHINE, hint }];
-    return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}`, { fields });
-  }
-  if (!row.isPlaceRefused) return undefined;
-  const next = row.roomAt === null ? "" : `, the next one until ${toTimestamp(row.roomAt)}`;
-  const only =
-    row.roomAt === null ? "" : "; the place of a signed license ends with it, or an admin frees it";
-  const taken = `${row.placesTaken} of ${row.maxMachines} places for machines are taken${next}`;
-  const help = `release an active machine, or give the license more places${only}`;
-  return refuse("CONFLICT", `Cannot ${what}: ${taken}; ${help}`);
 }
 
 /** How a machine names itself in a report of its use, and the key that signs the report. */
