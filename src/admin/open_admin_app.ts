@@ -52,17 +52,23 @@ export async function openAdminApp(options: OpenAdminAppOptions) {
   const reportDatabase = openReportDatabase(databaseAddress, { clock, log });
   // Loaded only now: a service without this listener saves the memory of the API and of every page.
   const { createAdminApp } = await import("./app.ts");
+  const licenseSigner = options.createSigner(database);
   const { fetch: answer } = createAdminApp({
     ...options,
     database,
     licenseChanges: createLicenseChanges(database, options.directory),
-    licenseSigner: options.createSigner(database),
+    licenseSigner,
     csvInFlight: createCsvInFlight(),
     bundlesInFlight: createBundlesInFlight(),
     modelsPlace: options,
     collectGarbage: platform.collectGarbage,
     uploads: createUploads(options),
-    reportImports: createReportImports({ ...options, database: reportDatabase, inTurn: createReportTurns() }),
+    reportImports: createReportImports({
+      ...options,
+      licenseSigner,
+      database: reportDatabase,
+      inTurn: createReportTurns(),
+    }),
   });
   return { answer, close: () => Promise.all([database.close(), reportDatabase.close()]) };
 }

@@ -27,6 +27,7 @@ const PLAIN = {
   allow_new_account: "add new_account if an account with it is to be made",
   shorten: "add shorten if that is meant",
   begin_journal: "add new_journal with a reason if that is meant, such as after a restore of the machine",
+  allow_clock: "add clock_ahead with a reason if its use is to count with the days that it has",
   retire_leaked: "retire it only if its private key leaked",
 } as const;
 

@@ -1,5 +1,5 @@
 /** Signs the license of a key as a file: what `licenses export` and `usage import --license-out` have in common. */
-import { createLicenseSigner, renderExport } from "../licensing/signed_licenses/mod.ts";
+import { createLicenseSigner, type LicenseSigner, renderExport } from "../licensing/signed_licenses/mod.ts";
 import type { DatabaseCall } from "./command.ts";
 import { openSigningSecrets } from "./commands/signing_keys_commands.ts";
 import { announceTerm } from "./export_notes.ts";
@@ -15,10 +15,15 @@ interface ExportedKey {
 
 /** Signs the license of a key; asks first if that starts its term. */
 export async function exportLicense(call: DatabaseCall, request: ExportedKey) {
-  const { config, database, actor, now, print, confirm } = call;
+  const { now, print, confirm } = call;
   const key = await demandKey(call, request.keyUuid, "export license");
   if (announceTerm(print, key, now)) await confirm("Start the term and sign the file?");
-  const secrets = await openSigningSecrets(call);
-  const signer = createLicenseSigner({ ...config, database, secrets });
-  return renderExport(orRefuse(await signer.export({ ...request, actor, now })));
+  const { actor } = call;
+  return renderExport(orRefuse(await (await openSigner(call)).export({ ...request, actor, now })));
+}
+
+/** Opens the signer of licenses. */
+export async function openSigner(call: DatabaseCall): Promise<LicenseSigner> {
+  const { config, database } = call;
+  return createLicenseSigner({ ...config, database, secrets: await openSigningSecrets(call) });
 }

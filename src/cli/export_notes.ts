@@ -1,7 +1,9 @@
 /** What commands that export licenses say before and afterwards. */
 import { toTimestamp } from "../base/calendar.ts";
+import type { KeySummary } from "../licensing/keys/mod.ts";
 import { endIfStarted, type Term } from "../licensing/mod.ts";
-import type { renderExport } from "../licensing/signed_licenses/mod.ts";
+import { foreseeExport, type renderExport } from "../licensing/signed_licenses/mod.ts";
+import type { DatabaseCall } from "./command.ts";
 import type { Printer } from "./print.ts";
 
 /** Says that the next file starts the term of the license, if it does; returns whether it does. */
@@ -11,6 +13,22 @@ export function announceTerm(print: Printer, license: Term, now: Date): boolean 
   print.note(
     `The license waits for its first use. This file starts its term, which then ends at ${toTimestamp(end)}`,
   );
+  return true;
+}
+
+/** Says that the machines take places, if they do, and until when; returns whether they do. */
+export function announcePlaces(
+  { print, now }: Pick<DatabaseCall, "print" | "now">,
+  key: KeySummary,
+  { days, machines }: { readonly days: number | undefined; readonly machines: readonly string[] },
+): boolean {
+  if (key.maxMachines === null || machines.length === 0) return false;
+  const until = toTimestamp(foreseeExport(key, { days, now }));
+  const [who, what] =
+    machines.length === 1
+      ? ["The machine gets", "its fingerprint"]
+      : [`Each of the ${machines.length} machines gets`, "their fingerprints"];
+  print.note(`${who} a place of the license until ${until}, also if it is released earlier: check ${what}`);
   return true;
 }
 

@@ -33,6 +33,7 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   shorten: () => "add --shorten if that is meant",
   begin_journal: () =>
     "add --new-journal and --reason TEXT if that is meant, such as after a restore of the machine",
+  allow_clock: () => "add --clock-ahead and --reason TEXT if its use is to count with the days that it has",
   retire_leaked: () => "retire it only if its private key leaked, with --now",
 };
 

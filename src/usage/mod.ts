@@ -42,11 +42,14 @@ export {
 } from "./report_usage.ts";
 export {
   type ChangedMonth,
+  createRefusedNumbers,
   createReportImports,
+  describeOrigin,
   describeReport,
   foreseeReports,
   type ImportOptions,
   importReport,
+  nothingImported,
   openReportDatabase,
   parseReport,
   REPORT_FIELDS,
@@ -54,6 +57,7 @@ export {
   type ReportImports,
   type ReportResult,
   renderReport,
+  type Taken,
   type UsageReport,
 } from "./reports/mod.ts";
 export { readUsageDays, type UsageDays } from "./usage_days.ts";

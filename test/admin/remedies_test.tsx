@@ -72,6 +72,7 @@ const TYPED_AGAIN: Readonly<Partial<Record<RemedyName, string>>> = {
   retire_later: "licenses rotate-signing-key",
   retire_leaked: "licenses rotate-signing-key",
   begin_journal: "usage import",
+  allow_clock: "usage import",
 };
 
 function findCommand(program: Command, words: readonly string[]): Command {
@@ -144,6 +145,7 @@ const WITHOUT_PAGE: readonly RemedyName[] = [
     "require_commercial",
     "list_signing_keys",
     "begin_journal",
+    "allow_clock",
   ] as const),
   ...(["replace_one", "rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];

@@ -88,14 +88,20 @@ export async function startAdmin(
   const forgotten: string[] = [];
   const secrets = openSecrets();
   await ensureSigningKeys(database, { secrets, now: clock.now() });
-  const signing = { database, secrets, brand: BRAND, publicUrl: undefined, offlineDays: NO_OFFLINE_DAYS };
+  const licenseSigner = createLicenseSigner({
+    database,
+    secrets,
+    brand: BRAND,
+    publicUrl: undefined,
+    offlineDays: NO_OFFLINE_DAYS,
+  });
   const app = createAdminApp({
     brand: BRAND,
     clock,
     log: createLog({ format: "json", clock, write: (line) => void logLines.push(line) }),
     database,
     secrets,
-    licenseSigner: createLicenseSigner(signing),
+    licenseSigner,
     licenseChanges: createLicenseChanges(options.admin?.database ?? database, {
       forgetLicense: (uuid) => void forgotten.push(uuid),
       forgetAll: () => void forgotten.push("all"),
@@ -113,6 +119,7 @@ export async function startAdmin(
     reportImports: createReportImports({
       database,
       secrets,
+      licenseSigner,
       textBounds: MUCH_ROOM,
       inTurn: createReportTurns(),
     }),

@@ -7,6 +7,7 @@ import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import { endIfStarted, isUnstarted, isWaiting } from "../../licensing/mod.ts";
 import {
+  describeLongExport,
   endOfExported,
   foreseeExport,
   MOST_EXPORT_DAYS,
@@ -80,9 +81,7 @@ export function ReloadHint({ of }: Pick<FormProps<ActedKey>, "of">) {
 /** Says what needs a fresh proof: a license for more days than its tier has. */
 export function proofForExport({ of, fields, visit }: ExportChange): string | undefined {
   const usual = visit.options.licenseSigner.offlineDays[of.key.tier];
-  return fields.days > usual
-    ? `sign a license for more than the ${counted(usual, "offline day")} of its tier`
-    : undefined;
+  return fields.days > usual ? describeLongExport(usual) : undefined;
 }
 
 /** Refuses more days than a file of the key can be valid, and says what bounds them. */

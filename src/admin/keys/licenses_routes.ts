@@ -1,6 +1,6 @@
 /** Reads and changes licenses, and signs them for customers without a network. */
 import * as v from "valibot";
-import { count, described, identifier, timestamp } from "../../base/answer_fields.ts";
+import { count, described, identifier } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { booleanField, inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
 import {
@@ -24,6 +24,7 @@ import {
   SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
+import { EXPORTED_LICENSE } from "../frame/api/exported_license.ts";
 import {
   ALLOWANCES_BODY,
   changeOf,
@@ -37,7 +38,7 @@ import {
   UPDATES_FIELD,
 } from "../frame/api/fields.ts";
 import { keyFor, licenseFor } from "../frame/api/path_ids.ts";
-import { route, titled } from "../frame/api/route.ts";
+import { route } from "../frame/api/route.ts";
 import { readAfterChange } from "../frame/log_failure.ts";
 import { CHANGED_LICENSE, LICENSE } from "./key_schemas.ts";
 import { withoutHiddenId } from "./keys_routes.ts";
@@ -171,20 +172,6 @@ export const moveLicenseRoute = route("POST /licenses/:id/move", "keys:manage", 
     const move = await moveLicense(licenseChanges, uuid, options);
     return isRefusal(move) ? move : { ...renderMove(uuid, move), moved: !body.dry_run };
   },
-});
-
-const EXPORTED_LICENSE = titled("ExportedLicense", {
-  license: described(v.string(), "A compact JWS"),
-  file: described(v.string(), "The content of the file for the customer"),
-  kid: described(v.string(), "The key that signed it"),
-  jti: described(v.string(), "The id of this signed license"),
-  expires_at: timestamp(),
-  machine_id: described(v.nullable(identifier("mch")), "The machine, if the license counts machines"),
-  warning: described(v.nullable(v.string()), "Says until when the machine keeps its place"),
-  term_ends_at: described(
-    v.nullable(timestamp()),
-    "The end of the license, if its term began with this file; otherwise null",
-  ),
 });
 
 export const exportLicenseRoute = route("POST /keys/:id/license", "keys:issue", {

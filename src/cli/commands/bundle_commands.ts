@@ -1,16 +1,14 @@
 /** `claviger bundle …`: everything that a customer without a network needs, in one signed tar file for each machine. */
-import { accessSync, constants, lstatSync, statfsSync, statSync } from "node:fs";
+import { lstatSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";
 import { openRegularFile, readChunks, readNamedFile } from "../../base/read_regular_file.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
-import { type Reasons, reasonOf } from "../../base/system_error.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
   createLicenseSigner,
-  foreseeExport,
   isTime,
   renderExport,
   SIGNED_DAYS,
@@ -34,7 +32,7 @@ import {
 } from "../../models/bundles/mod.ts";
 import { toSize } from "../backup_report.ts";
 import { command, type DatabaseCall, databaseCommand, group } from "../command.ts";
-import { announceTerm, noteExported } from "../export_notes.ts";
+import { announcePlaces, announceTerm, noteExported } from "../export_notes.ts";
 import { renderFileFailure } from "../failures.ts";
 import { demandKey } from "../find_named.ts";
 import { CONFIRMATION, JSON_OPTIONS, PATH, REASON } from "../options.ts";
@@ -42,7 +40,7 @@ import { flag, option, repeated, required } from "../parameter.ts";
 import { renderRefusal } from "../remedies.ts";
 import { CommandRefused, DoneInPart, orRefuse, WrongUsage } from "../run.ts";
 import { findTrust, TRUST_OPTIONS } from "../trusted_keys.ts";
-import { writeNewFile } from "../write_new_file.ts";
+import { demandWritable, writeNewFile } from "../write_new_file.ts";
 import { openSigningSecrets } from "./signing_keys_commands.ts";
 
 /** The most machines in one step. */
@@ -214,44 +212,18 @@ function findTargets(
 function demandRoom({ sources }: BundlePlan, targets: readonly { readonly path: string }[]): void {
   const [{ path } = { path: "" }] = targets;
   const folder = dirname(path);
-  const cannot = (why: string) => new CommandRefused(`Cannot write into ${folder}: ${why}`);
-  try {
-    accessSync(folder, constants.W_OK);
-  } catch (error) {
-    throw cannot(reasonOf(error, WRITE_REASONS));
-  }
+  demandWritable(folder);
   const { bavail, bsize } = statfsSync(folder);
   const needed = targets.length * sources.reduce((sum, { file }) => sum + file.size, 0);
   if (needed > bavail * bsize)
-    throw cannot(`${toSize(needed)} are needed, and ${toSize(bavail * bsize)} are free`);
+    throw new CommandRefused(
+      `Cannot write into ${folder}: ${toSize(needed)} are needed, and ${toSize(bavail * bsize)} are free`,
+    );
 }
-
-const WRITE_REASONS: Reasons = {
-  ENOENT: "there is no such folder",
-  ENOTDIR: "there is no such folder",
-  EACCES: "this user may not write there",
-  EROFS: "nothing can be written there",
-};
 
 function noteElsewhere({ print }: DatabaseCall, { elsewhere }: BundlePlan): void {
   if (elsewhere.length > 0)
     print.note(`Not in the bundle, because their files are not hosted here: ${elsewhere.join(", ")}`);
-}
-
-/** Says that the machines take places, if they do, and until when; returns whether they do. */
-function announcePlaces(
-  { print, now }: DatabaseCall,
-  key: KeySummary,
-  { days, machines }: { readonly days: number | undefined; readonly machines: readonly string[] },
-): boolean {
-  if (key.maxMachines === null || machines.length === 0) return false;
-  const until = toTimestamp(foreseeExport(key, { days, now }));
-  const [who, what] =
-    machines.length === 1
-      ? ["The machine gets", "its fingerprint"]
-      : [`Each of the ${machines.length} machines gets`, "their fingerprints"];
-  print.note(`${who} a place of the license until ${until}, also if it is released earlier: check ${what}`);
-  return true;
 }
 
 async function write({ stopIfInterrupted }: DatabaseCall, path: string, sealed: SealedBundle): Promise<void> {

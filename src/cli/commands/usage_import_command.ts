@@ -1,18 +1,30 @@
 /** `claviger usage import`: reads the reports of machines without a network, and can sign the next license of the machine. */
-import { existsSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
-import { idRule, parseId, toId } from "../../base/ids.ts";
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { toTimestamp } from "../../base/calendar.ts";
+import { idRule, toId } from "../../base/ids.ts";
 import { readNamedFile } from "../../base/read_regular_file.ts";
-import { isRefusal } from "../../base/refusal.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import { createMachineNames, FINGERPRINT } from "../../licensing/machines/mod.ts";
-import { findLicense } from "../../licensing/mod.ts";
-import { createReportKeys, SIGNED_DAYS, USUAL_EXPORT_DAYS } from "../../licensing/signed_licenses/mod.ts";
+import { FINGERPRINT } from "../../licensing/machines/mod.ts";
+import {
+  createLicenseSigner,
+  createReportKeys,
+  type ForeseenLicense,
+  type LicenseSigner,
+  renderExport,
+  SIGNED_DAYS,
+  USUAL_EXPORT_DAYS,
+} from "../../licensing/signed_licenses/mod.ts";
 import {
   type ChangedMonth,
+  createRefusedNumbers,
+  describeOrigin,
   describeReport,
   foreseeReports,
+  type ImportOptions,
   importReport,
+  nothingImported,
   parseReport,
   REPORT_LIMIT_BYTES,
   type ReportResult,
@@ -20,13 +32,15 @@ import {
   type UsageReport,
 } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
-import { exportLicense } from "../export_license.ts";
-import { noteExported } from "../export_notes.ts";
-import { renderFileFailure } from "../failures.ts";
+import { openSigner } from "../export_license.ts";
+import { announcePlaces, announceTerm, noteExported } from "../export_notes.ts";
+import { refuseDatabaseFailure, renderFailure, renderFileFailure } from "../failures.ts";
+import { demandKey } from "../find_named.ts";
 import { CONFIRMATION, PATH, REASON } from "../options.ts";
 import { flag, option, requiredList } from "../parameter.ts";
 import { renderRefusal } from "../remedies.ts";
-import { CommandRefused, DoneInPart, openProvenSecrets, orRefuse } from "../run.ts";
+import { CommandRefused, DoneInPart, openProvenSecrets } from "../run.ts";
+import { demandWritable, writeNewFile } from "../write_new_file.ts";
 
 /** The most files of one import, and the most bytes of all together: they are in memory at once. */
 const MOST_FILES = 1_000;
@@ -38,6 +52,20 @@ interface ReadReport {
   readonly report: UsageReport;
 }
 
+/** What became of a report, or would. */
+interface Handled {
+  readonly file: string;
+  readonly result: ReportResult | Refusal;
+}
+
+/** The license that is to be signed, and its file. */
+interface Next {
+  readonly path: string;
+  readonly fingerprint: string;
+  readonly days: number | undefined;
+  readonly foreseen: ForeseenLicense;
+}
+
 export const importing = databaseCommand({
   name: "import",
   description: "import the reports of machines without a network, each exactly once",
@@ -45,6 +73,9 @@ export const importing = databaseCommand({
   arguments: { files: requiredList("the reports, in any order", PATH) },
   options: {
     newJournal: flag("begin another journal of the machine with this report, whatever its number"),
+    clockAhead: flag(
+      "import a report that was made more than a day from now: it counts with the days that it has",
+    ),
     licenseOut: option("then sign the next license of the machine, and write it to this new file", PATH, {
       as: "file",
     }),
@@ -66,63 +97,52 @@ export const importing = databaseCommand({
     ...CONFIRMATION,
     ...REASON,
   },
-  check({ files, newJournal, reason, licenseOut, fingerprint, days, key, dryRun }) {
+  check({ files, newJournal, clockAhead, licenseOut, fingerprint, days, key }) {
     if (files.length > MOST_FILES) return `give at most ${MOST_FILES} files at once`;
-    if (newJournal && (files.length > 1 || reason === undefined))
-      return "--new-journal takes one file, and needs --reason";
+    if ((newJournal || clockAhead) && files.length > 1)
+      return "--new-journal and --clock-ahead take one file";
     if (licenseOut === undefined)
       return [fingerprint, days, key].some((given) => given !== undefined)
         ? "--fingerprint, --days and --key need --license-out"
         : undefined;
-    if (dryRun) return "--license-out does not go with --dry-run";
     return fingerprint === undefined ? "--license-out needs --fingerprint" : undefined;
   },
-  async run({ files, newJournal, licenseOut, days, fingerprint, key, dryRun }, call) {
-    const { config, database, actor, now, print, confirm, stopIfInterrupted, invocation } = call;
+  async run({ files, newJournal, clockAhead, licenseOut, days, fingerprint, key, dryRun }, call) {
+    const { config, database, actor, now, confirm, invocation } = call;
     const secrets = await openProvenSecrets(call);
     const read = await readReports(call, files, createReportKeys(secrets));
     const reports = read.map(({ report }) => report);
-    const path = licenseOut && resolve(invocation.workingFolder, licenseOut);
-    const keyUuid =
-      path &&
-      (await chooseKey(call, reports, { path, fingerprint, key, nameMachine: createMachineNames(secrets) }));
-    const foreseen = await foreseeReports(database, reports, { now, newJournal });
-    const options = { actor, now, textBounds: config.textBounds, newJournal };
-    const results: (ReportResult | undefined)[] = [];
-    if (!dryRun && foreseen.some((each) => !isRefusal(each) && each.outcome === "foreseen")) {
-      if (invocation.isTerminal) for (const each of foreseen) if (!isRefusal(each)) show(call, each);
-      await confirm("Import what is named above? No command can undo this.");
+    const next =
+      licenseOut === undefined || fingerprint === undefined
+        ? undefined
+        : await prepareNext(reports, {
+            signer: createLicenseSigner({ ...config, database, secrets }),
+            path: resolve(invocation.workingFolder, licenseOut),
+            ...{ fingerprint, days, keyUuid: key, now },
+          });
+    const options = { actor, now, textBounds: config.textBounds, allowed: { newJournal, clockAhead } };
+    const foreseen = (await foreseeReports(database, reports, options)).map((result, index) => ({
+      file: read[index]?.file ?? "",
+      result,
+    }));
+    const takesMore = next !== undefined && (await announceNext(call, next));
+    if (dryRun) return finish(call, foreseen, { next, isDryRun: true });
+    const imports = foreseen.some(({ result }) => !isRefusal(result) && result.outcome === "foreseen");
+    if (imports || takesMore) {
+      if (invocation.isTerminal && read.length > 0)
+        for (const each of foreseen) show(call, each, read.length);
+      await confirm(
+        next === undefined
+          ? "Import what is named above? No command can undo this."
+          : "Import what is named above, and sign the license? No command can undo this.",
+      );
     }
-    for (const [index, { file, report }] of read.entries()) {
-      stopIfInterrupted();
-      const result = dryRun ? foreseen[index] : await importReport(database, report, options);
-      if (result === undefined) continue;
-      if (isRefusal(result)) {
-        if (read.length === 1) orRefuse(result);
-        print.warn(`${file}: ${renderRefusal(result)}`);
-        results.push(undefined);
-      } else {
-        results.push(result);
-        if (!print.isJson) show(call, result);
-      }
-    }
-    const refused = results.filter((result) => result === undefined).length;
-    const exported =
-      path && keyUuid && refused === 0
-        ? await signNext(call, { keyUuid, days, fingerprint, path })
-        : undefined;
-    if (print.isJson)
-      print.document({
-        reports: results.flatMap((result, index) =>
-          result === undefined ? [] : [{ file: read[index]?.file, ...renderReport(result) }],
-        ),
-        license: exported ?? null,
-      });
-    if (refused === 0) return;
-    const count = `${refused} of ${counted(read.length, "report")}`;
-    if (dryRun) throw new CommandRefused(`Would refuse ${count}`);
-    if (refused === read.length) throw new CommandRefused(`Refused ${count}: nothing was imported`);
-    throw new DoneInPart(`Refused ${count}; the others are imported`);
+    // Before the import: a secret that does not open the signing keys refuses all.
+    const signer = next && (await openSigner(call));
+    const { handled, failure } = await importAll(call, read, options);
+    const isWhole = failure === undefined && handled.every(({ result }) => !isRefusal(result));
+    const signed = next && signer && isWhole ? await signNext(call, next, signer) : undefined;
+    finish(call, handled, { next, signed, failure, of: read.length });
   },
 });
 
@@ -140,10 +160,10 @@ async function readReports(
     bytes += text.length;
     if (bytes > MOST_BYTES)
       throw new CommandRefused(
-        `Cannot import reports: the files have more than ${MOST_BYTES} bytes; import some first`,
+        `Cannot import reports: the files have more than ${MOST_BYTES} bytes, so import some first; nothing was imported`,
       );
     const report = await parseReport(text, keyOf);
-    if (isRefusal(report)) throw new CommandRefused(`${file}: ${report.sentence}`);
+    if (isRefusal(report)) throw new CommandRefused(`${file}: ${nothingImported(report).sentence}`);
     read.push({ file, report });
   }
   const place = ({ licenseUuid, machine }: UsageReport) => `${licenseUuid} ${machine}`;
@@ -154,75 +174,192 @@ async function readReports(
 
 function readText(workingFolder: string, file: string): string {
   try {
-    // One byte more for the newline.
-    return readNamedFile(resolve(workingFolder, file), REPORT_LIMIT_BYTES + 1);
+    // Some bytes more for the end of the line.
+    return readNamedFile(resolve(workingFolder, file), REPORT_LIMIT_BYTES + 8);
   } catch (error) {
-    throw new CommandRefused(`Cannot read ${file}: ${renderFileFailure(error)}`);
+    throw new CommandRefused(`Cannot read ${file}: ${renderFileFailure(error)}; nothing was imported`);
   }
 }
 
-/** Chooses the key for the next license of the one machine of the reports, and checks what can be checked before the import. */
-async function chooseKey(
-  { database, now }: DatabaseCall,
+/** Checks what can be checked of the next license and of its file before the import. */
+async function prepareNext(
   [report, ...more]: readonly UsageReport[],
   {
     path,
-    fingerprint = "",
-    key,
-    nameMachine,
-  }: {
-    readonly path: string;
-    readonly fingerprint: string | undefined;
-    readonly key: string | undefined;
-    readonly nameMachine: ReturnType<typeof createMachineNames>;
+    signer,
+    ...request
+  }: Omit<Next, "foreseen"> & {
+    readonly signer: Pick<LicenseSigner, "foreseeNext">;
+    readonly keyUuid: string | undefined;
+    readonly now: Date;
   },
-): Promise<string | undefined> {
+): Promise<Next | undefined> {
   if (report === undefined) return undefined;
   const { licenseUuid, machine } = report;
-  const cannot = (why: string) =>
-    new CommandRefused(`Cannot sign the next license: ${why}; nothing was imported`);
+  const cannot = (why: string) => new CommandRefused(`${why}; nothing was imported`);
   if (more.some((each) => each.licenseUuid !== licenseUuid || each.machine !== machine))
-    throw cannot("the reports are of several machines");
-  if (nameMachine(licenseUuid, fingerprint).hash !== machine)
-    throw cannot("the fingerprint is not that of the machine of the report");
-  if (existsSync(path)) throw cannot(`${path} exists`);
-  const { keys = [] } = (await findLicense(database, licenseUuid, { now })) ?? {};
-  const chosen = keys.find(({ id, state }) =>
-    key === undefined ? state === "active" : id === toId("key", key),
-  );
-  if (chosen === undefined)
-    throw cannot(key === undefined ? "no key of the license is active" : "the key is not one of the license");
-  return parseId("key", chosen.id);
+    throw cannot("Cannot export license: the reports are of several machines");
+  if (existsSync(path)) throw cannot(`Cannot export license: ${path} exists`);
+  try {
+    demandWritable(dirname(path));
+  } catch (error) {
+    throw error instanceof CommandRefused ? cannot(error.message) : error;
+  }
+  const foreseen = await signer.foreseeNext({ ...request, machine: { licenseUuid, hash: machine } });
+  if (isRefusal(foreseen)) throw new CommandRefused(renderRefusal(nothingImported(foreseen)));
+  return { path, ...request, foreseen };
 }
 
-/** Signs the next license and writes its file. The reports are imported already. */
+/** Says what will be signed, and what it takes and starts; returns whether it takes or starts something. */
+async function announceNext(call: DatabaseCall, { foreseen, days, fingerprint }: Next): Promise<boolean> {
+  const { keyUuid, expiresAt } = foreseen;
+  const key = await demandKey(call, keyUuid, "export license");
+  call.print.note(
+    `The next license of the machine is for ${toId("key", keyUuid)}, valid until ${toTimestamp(expiresAt)}`,
+  );
+  const startsTerm = announceTerm(call.print, key, call.now);
+  return announcePlaces(call, key, { days, machines: [fingerprint] }) || startsTerm;
+}
+
+/** Imports the reports one after the other. Whatever ends it early, what was imported is known. */
+async function importAll(
+  call: DatabaseCall,
+  read: readonly ReadReport[],
+  options: Omit<ImportOptions, "refused">,
+): Promise<{ readonly handled: readonly Handled[]; readonly failure?: unknown }> {
+  const handled: Handled[] = [];
+  const refused = createRefusedNumbers();
+  try {
+    for (const { file, report } of read) {
+      call.stopIfInterrupted();
+      const result = await importReport(call.database, report, { ...options, refused: refused.of(report) });
+      if (isRefusal(result)) refused.add(report);
+      else if (!call.print.isJson) show(call, { file, result }, read.length);
+      handled.push({ file, result });
+    }
+  } catch (failure) {
+    return { handled, failure };
+  }
+  return { handled };
+}
+
+/** The license that was signed, or why there is none or no file. */
+interface Signed {
+  readonly license: object | null;
+  readonly why?: string;
+}
+
+/** Signs the next license and writes its file. The reports are imported already, so nothing that fails may hide that. */
 async function signNext(
   call: DatabaseCall,
-  {
-    path,
-    ...request
-  }: {
-    readonly path: string;
-    readonly keyUuid: string;
-    readonly days: number | undefined;
-    readonly fingerprint: string | undefined;
-  },
-) {
+  { path, foreseen: { keyUuid }, ...request }: Next,
+  signer: LicenseSigner,
+): Promise<Signed> {
+  const { actor, now, print } = call;
+  let exported: ReturnType<typeof renderExport>;
   try {
-    const { file, ...exported } = await exportLicense(call, request);
-    writeFileSync(path, file, { flag: "wx", mode: 0o600, flush: true });
-    call.print.line(`Wrote the next license of the machine to ${path}`);
-    noteExported(call.print, { file, ...exported });
-    return { path, kid: exported.kid, jti: exported.jti, expires_at: exported.expires_at };
+    const signed = await signer.export({ ...request, keyUuid, actor, now });
+    if (isRefusal(signed)) return { license: null, why: `no license was signed: ${renderRefusal(signed)}` };
+    exported = renderExport(signed);
   } catch (error) {
-    const why = error instanceof CommandRefused ? error.message : renderFileFailure(error);
-    throw new DoneInPart(`The reports are imported, but no license was written: ${why}`);
+    return { license: null, why: `it is not known whether a license was signed: ${explain(call, error)}` };
   }
+  const { kid, jti, expires_at, file } = exported;
+  const license = { path, kid, jti, expires_at };
+  try {
+    await writeNewFile(path, textOf(file));
+  } catch (error) {
+    const why = `the file of the next license is not written to ${path}: ${renderFileFailure(error)}`;
+    return {
+      license: null,
+      why: `${why}; the license is signed and noted all the same, so sign another one with \`claviger licenses export\``,
+    };
+  }
+  print.line(`Wrote the next license of the machine to ${path}`);
+  noteExported(print, exported);
+  return { license };
 }
 
-/** Shows what became of a report, and the use of each month before and after. */
-function show({ print }: DatabaseCall, result: ReportResult): void {
-  print.line(describeReport(result));
+async function* textOf(file: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(file);
+}
+
+/** Says why something failed that nobody expected. */
+function explain({ config }: DatabaseCall, error: unknown): string {
+  if (error instanceof CommandRefused) return error.message;
+  return refuseDatabaseFailure(error, config)?.sentence ?? renderFailure(error);
+}
+
+/** Prints what became of all reports, and ends the command with the status that says it. */
+function finish(
+  call: DatabaseCall,
+  handled: readonly Handled[],
+  {
+    next,
+    signed,
+    failure,
+    isDryRun = false,
+    of = handled.length,
+  }: {
+    readonly next: Next | undefined;
+    readonly signed?: Signed | undefined;
+    readonly failure?: unknown;
+    readonly isDryRun?: boolean;
+    readonly of?: number;
+  },
+): void {
+  const { print, config } = call;
+  const refused = handled.flatMap(({ file, result }) =>
+    isRefusal(result) ? [{ file, refusal: result }] : [],
+  );
+  const done = handled.length - refused.length;
+  const isAlone = of === 1;
+  if (isDryRun && !print.isJson) for (const each of handled) show(call, each, of);
+  if (print.isJson && (done > 0 || !isAlone || isDryRun))
+    print.document({
+      reports: handled.flatMap(({ file, result }) =>
+        isRefusal(result) ? [] : [{ file, ...renderReport(result) }],
+      ),
+      refused: refused.map(({ file, refusal }) => ({
+        file,
+        code: refusal.code,
+        error: renderRefusal(refusal),
+      })),
+      license: signed?.license ?? null,
+    });
+  const [only] = refused;
+  if (only !== undefined && isAlone)
+    throw new CommandRefused(`${only.file}: ${renderRefusal(nothingImported(only.refusal))}`);
+  for (const { file, refusal } of refused) print.warn(`${file}: ${renderRefusal(refusal)}`);
+  if (failure !== undefined) {
+    // Damaged data has a status of its own.
+    if (done === 0 || refuseDatabaseFailure(failure, config)?.code === "DATA_LOST") throw failure;
+    throw new DoneInPart(
+      `${explain(call, failure)}; ${done} of ${counted(of, "report")} ${done === 1 ? "is" : "are"} imported: run the command again, which counts none twice`,
+    );
+  }
+  if (signed?.why !== undefined) throw new DoneInPart(`The reports are imported, but ${signed.why}`);
+  if (refused.length === 0) return;
+  const count = `${refused.length} of ${counted(of, "report")}`;
+  const unsigned = next === undefined ? "" : ", and no license is signed";
+  if (done === 0)
+    throw new CommandRefused(
+      isDryRun
+        ? `Would refuse ${count}: nothing would be imported`
+        : `Refused ${count}: nothing was imported`,
+    );
+  throw new DoneInPart(
+    isDryRun
+      ? `Would refuse ${count}; the others would be imported${unsigned}`
+      : `Refused ${count}; the others are imported${unsigned}`,
+  );
+}
+
+/** Shows what became of a report, and the use of each month before and after. A refusal is shown at the end. */
+function show({ print }: DatabaseCall, { file, result }: Handled, of: number): void {
+  if (isRefusal(result)) return;
+  print.line(`${of > 1 ? `${file}: ` : ""}${describeReport(result)}`);
+  print.line(`  ${describeOrigin(result)}`);
   for (const month of result.months) print.line(`  ${describeMonth(month)}`);
 }
 

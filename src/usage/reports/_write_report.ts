@@ -14,7 +14,7 @@
 import { auditCte, type By } from "../../audit/mod.ts";
 import { monthOf } from "../../base/calendar.ts";
 import { newUuid } from "../../base/ids.ts";
-import { constraintOf, type Database, type Fragment, type Sql } from "../../database/mod.ts";
+import { constraintOf, type Database, type Fragment, type Sql, toTextArray } from "../../database/mod.ts";
 import { effectiveLimit } from "../../licensing/mod.ts";
 import {
   hasTexts,
@@ -24,8 +24,9 @@ import {
   textsWrittenCtes,
 } from "../_text_room.ts";
 import { grantedUnits } from "../granted_units.ts";
-import type { ReportedEvent, UsageReport } from "./parse_report.ts";
-import { type ChangedMonth, marksOf, type OpenJournal } from "./standing.ts";
+import type { UsageReport } from "./parse_report.ts";
+import type { ReportedEvent } from "./read_events.ts";
+import { type Allowed, type ChangedMonth, marksOf, marksOfAllowed, type OpenJournal } from "./standing.ts";
 
 /** What the statement has written. */
 export interface WrittenReport {
@@ -36,7 +37,7 @@ export interface WrittenReport {
 interface WriteOptions extends By {
   readonly textBounds: TextBounds;
   /** Begins another journal of the machine. */
-  readonly newJournal: boolean;
+  readonly allowed: Allowed;
   /** The journal of the machine as it was read; null before its first report. */
   readonly open: OpenJournal | null;
 }
@@ -45,7 +46,7 @@ interface WriteOptions extends By {
 export async function writeReport(
   database: Database,
   report: UsageReport,
-  { actor, now, textBounds, newJournal, open }: WriteOptions,
+  { actor, now, textBounds, allowed, open }: WriteOptions,
 ): Promise<WrittenReport | undefined> {
   const { licenseUuid, machine, number, digest, events } = report;
   const [id, journalId, writer] = [newUuid(), newUuid(), newUuid()];
@@ -57,10 +58,10 @@ export async function writeReport(
   const hasEvents = events.length > 0;
   const needsRoom = events.some(needsTexts);
   const build = (sql: Sql) => sql`
-    with ${newJournal ? anotherJournal(sql, report, { journalId, now, open }) : nextOfJournal(sql, report, { journalId, now })},
+    with ${allowed.newJournal ? anotherJournal(sql, report, { journalId, now, open }) : nextOfJournal(sql, report, { journalId, now })},
     subject as (
       select l.id as license_id, l.account_id, ${effectiveLimit(sql)} as limited_to, chain.id as journal_id,
-             ${marksOf(sql, now)} || ${newJournal ? "{new_journal}" : "{}"}::text[] as marks,
+             ${marksOf(sql, now)} || ${toTextArray(marksOfAllowed(report, now, allowed))}::text[] as marks,
              -- An event belongs to a key, and so does a change of a license. A report names none.
              (select k.id from keys k where k.license_id = l.id order by k.state = 'active' desc, k.id desc limit 1) as key_id
         from chain cross join licenses l where l.id = ${licenseUuid}::uuid

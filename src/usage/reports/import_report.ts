@@ -6,23 +6,27 @@ import type { TextBounds } from "../_text_room.ts";
 import { writeReport } from "./_write_report.ts";
 import type { UsageReport } from "./parse_report.ts";
 import {
+  type Allowed,
   type ChangedMonth,
   findStanding,
   type KnownReport,
+  marksOfAllowed,
   type OpenJournal,
+  type Origin,
   planMonths,
   refuseOutOfTurn,
   type Standing,
+  type Turn,
 } from "./standing.ts";
 
-export interface ImportOptions extends By {
+export interface ImportOptions extends By, Pick<Turn, "refused"> {
   readonly textBounds: TextBounds;
-  /** Lets the report begin another journal of its machine, whatever its number. The actor must have a reason. */
-  readonly newJournal?: boolean;
+  /** By default nothing that is out of turn. */
+  readonly allowed?: Allowed;
 }
 
 /** What became of a report. */
-export interface ReportResult {
+export interface ReportResult extends Origin {
   readonly report: UsageReport;
   /** `known`: it was imported before, and the months are what it changed then. `foreseen`: nothing was changed. */
   readonly outcome: "imported" | "known" | "foreseen";
@@ -38,11 +42,6 @@ const BUSY = refuse(
   "SERVICE_UNAVAILABLE",
   "Cannot import report: other reports of this machine are being imported; try again",
 );
-export const NEEDS_REASON = refuse("INVALID_REQUEST", "Cannot import report: a new journal needs a reason", {
-  fields: [
-    { field: "reason", error: "A new journal needs a reason", hint: "It is needed for a new journal" },
-  ],
-});
 
 /** Imports a report, or says what it changed when it was imported before. A refusal changes nothing. */
 export async function importReport(
@@ -50,22 +49,34 @@ export async function importReport(
   report: UsageReport,
   options: ImportOptions,
 ): Promise<ReportResult | Refusal> {
-  const { now, actor, newJournal = false } = options;
-  if (newJournal && actor.reason === undefined) return NEEDS_REASON;
+  const { now, allowed = {} } = options;
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const standing = await findStanding(database, report, now);
     if (isRefusal(standing)) return standing;
-    if (standing.known !== null) return toKnown(report, standing.known);
-    const refusal = refuseOutOfTurn(report, standing, { now, newJournal });
+    if (standing.known !== null) return toKnown(report, standing, standing.known);
+    const refusal = refuseOutOfTurn(report, standing, turnOf(options));
     if (refusal !== undefined) return refusal;
-    const written = await writeReport(database, report, { ...options, newJournal, open: standing.open });
-    if (written !== undefined) return { report, outcome: "imported", at: now, ...written };
+    const written = await writeReport(database, report, { ...options, allowed, open: standing.open });
+    if (written !== undefined)
+      return { report, ...originOf(standing), outcome: "imported", at: now, ...written };
   }
   return BUSY;
 }
 
-function toKnown(report: UsageReport, { importedAt: at, months, marks }: KnownReport): ReportResult {
-  return { report, outcome: "known", at, months, marks };
+function turnOf({ now, actor, allowed = {}, refused }: Omit<ImportOptions, "textBounds">): Turn {
+  return { now, allowed, hasReason: actor.reason !== undefined, refused };
+}
+
+function originOf({ customer, machineUuid }: Origin): Origin {
+  return { customer, machineUuid };
+}
+
+function toKnown(
+  report: UsageReport,
+  origin: Origin,
+  { importedAt: at, months, marks }: KnownReport,
+): ReportResult {
+  return { report, ...originOf(origin), outcome: "known", at, months, marks };
 }
 
 /**
@@ -75,12 +86,14 @@ function toKnown(report: UsageReport, { importedAt: at, months, marks }: KnownRe
 export async function foreseeReports(
   database: Database,
   reports: readonly UsageReport[],
-  { now, newJournal = false }: Pick<ImportOptions, "now" | "newJournal">,
+  options: Omit<ImportOptions, "textBounds" | "refused">,
 ): Promise<(ReportResult | Refusal)[]> {
+  const { now } = options;
   const journals = new Map<string, OpenJournal>();
   const counts = new Map<string, ChangedMonth["after"]>();
   const results: (ReportResult | Refusal)[] = [];
   const seen = new Map<string, ReportResult>();
+  const refused = createRefusedNumbers();
   for (const report of reports) {
     const before = seen.get(report.digest);
     if (before !== undefined) {
@@ -101,9 +114,12 @@ export async function foreseeReports(
       if (foreseen !== undefined) used.set(firstDay, foreseen);
     }
     const standing: Standing = { ...found, used, open: journals.get(name) ?? found.open };
-    const result = foresee(report, standing, { now, newJournal });
+    const result = foresee(report, standing, turnOf({ ...options, refused: refused.of(report) }));
     results.push(result);
-    if (isRefusal(result)) continue;
+    if (isRefusal(result)) {
+      refused.add(report);
+      continue;
+    }
     seen.set(report.digest, result);
     if (result.outcome === "known") continue;
     journals.set(name, { ...report, uuid: "", reportedAt: now });
@@ -112,14 +128,30 @@ export async function foreseeReports(
   return results;
 }
 
-function foresee(
-  report: UsageReport,
-  standing: Standing,
-  { now, newJournal }: { readonly now: Date; readonly newJournal: boolean },
-): ReportResult | Refusal {
-  if (standing.known !== null) return toKnown(report, standing.known);
-  const refusal = refuseOutOfTurn(report, standing, { now, newJournal });
+/** Creates the list of the reports that were refused among several, by their journals: they need not be written again. */
+export function createRefusedNumbers() {
+  const numbers = new Map<string, number[]>();
+  const nameOf = ({ licenseUuid, machine, journal }: UsageReport) => `${licenseUuid} ${machine} ${journal}`;
+  return {
+    add(report: UsageReport): void {
+      numbers.set(nameOf(report), [...(numbers.get(nameOf(report)) ?? []), report.number]);
+    },
+    of: (report: UsageReport): readonly number[] => numbers.get(nameOf(report)) ?? [],
+  };
+}
+
+function foresee(report: UsageReport, standing: Standing, turn: Turn): ReportResult | Refusal {
+  if (standing.known !== null) return toKnown(report, standing, standing.known);
+  const refusal = refuseOutOfTurn(report, standing, turn);
   if (refusal !== undefined) return refusal;
-  const marks = newJournal ? [...standing.marks, "new_journal"] : standing.marks;
-  return { report, outcome: "foreseen", at: now, months: planMonths(report, standing), marks };
+  const { now, allowed } = turn;
+  const marks = [...standing.marks, ...marksOfAllowed(report, now, allowed)];
+  return {
+    report,
+    ...originOf(standing),
+    outcome: "foreseen",
+    at: now,
+    months: planMonths(report, standing),
+    marks,
+  };
 }

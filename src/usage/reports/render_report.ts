@@ -12,7 +12,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import type { ReportResult } from "./import_report.ts";
-import { type ChangedMonth, MARKS } from "./standing.ts";
+import { type ChangedMonth, MARKS, nameCustomer, nameMachine } from "./standing.ts";
 
 const field = fieldsOf<ReportResult>();
 
@@ -25,7 +25,14 @@ export const REPORT_FIELDS = {
     "`known`: it was imported before, and `months` is what it changed then; `foreseen`: nothing was changed",
   ),
   license_id: field(identifier("lic"), ({ report }) => toId("lic", report.licenseUuid)),
+  email: field(v.string(), ({ customer }) => customer.email, "The customer's"),
+  organization: field(v.string(), ({ customer }) => customer.organization),
   machine: field(v.string(), ({ report }) => report.machine, "The keyed hash of the fingerprint"),
+  machine_id: field(
+    v.nullable(identifier("mch")),
+    ({ machineUuid }) => machineUuid && toId("mch", machineUuid),
+    "Null if the machine never held a place",
+  ),
   journal: field(v.string(), ({ report }) => report.journal),
   number: field(count(1), ({ report }) => report.number, "The place in the journal"),
   digest: field(v.string(), ({ report }) => report.digest, "SHA-256 of the line of the report"),
@@ -56,12 +63,13 @@ const WORDS: Readonly<Record<string, string>> = {
   expired: "the license has expired",
   revoked: "all keys of the license are revoked",
   new_journal: "it begins another journal",
+  clock_ahead: "the clock of its machine is ahead",
 };
 
-/** Says what became of a report in one line: `Imported report 3 of lic_…, machine 1f2e3d4c…: 12 units`. */
-export function describeReport({ report, outcome, at, months, marks }: ReportResult): string {
-  const { licenseUuid, machine, number } = report;
-  const of = `report ${number} of ${toId("lic", licenseUuid)}, machine ${machine.slice(0, 8)}…`;
+/** Says what became of a report in one line: `Imported report 3 of Engines: 12 units`. */
+export function describeReport(result: ReportResult): string {
+  const { report, outcome, at, months, marks } = result;
+  const of = `report ${report.number} of ${nameCustomer(result)}`;
   const did = {
     imported: `Imported ${of}`,
     foreseen: `Would import ${of}`,
@@ -73,4 +81,9 @@ export function describeReport({ report, outcome, at, months, marks }: ReportRes
   return [`${did}: ${counted(units, "unit")}${beyond}`, ...marks.map((mark) => WORDS[mark] ?? mark)].join(
     "; ",
   );
+}
+
+/** Says from which license and machine a report is. */
+export function describeOrigin(result: ReportResult): string {
+  return nameMachine(result.report, result);
 }

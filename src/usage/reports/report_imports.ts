@@ -1,21 +1,26 @@
 /**
  * Imports reports in the service, where clients are answered at the same time: one report at a time, so that memory stays
- * bounded, and by a database of its own, because a large report takes longer than a statement of an operator may.
+ * bounded, and by a database of its own, because a large report takes longer than a statement of an operator may. A report is
+ * read before its turn, because its sender may be slow; it takes room for its bytes before that.
  */
+import { nameOfActor } from "../../audit/mod.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
-import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { ByteRoom } from "../../base/rate_limits/mod.ts";
+import { addToRefusal, isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../../database/mod.ts";
-import { createReportKeys } from "../../licensing/signed_licenses/mod.ts";
 import {
-  foreseeReports,
-  type ImportOptions,
-  importReport,
-  NEEDS_REASON,
-  type ReportResult,
-} from "./import_report.ts";
-import { parseReport } from "./parse_report.ts";
+  createReportKeys,
+  type ExportRequest,
+  type ForeseenLicense,
+  type LicenseSigner,
+  type SignedLicense,
+} from "../../licensing/signed_licenses/mod.ts";
+import { toFailure } from "../../wire/mod.ts";
+import { foreseeReports, type ImportOptions, importReport, type ReportResult } from "./import_report.ts";
+import { parseReport, type UsageReport } from "./parse_report.ts";
+import { REPORT_LIMIT_BYTES } from "./verify_report.ts";
 
 export type ReportImports = ReturnType<typeof createReportImports>;
 
@@ -24,11 +29,30 @@ interface ReportImportsOptions extends Pick<ImportOptions, "textBounds"> {
   readonly inTurn: (work: () => Promise<void>) => Promise<boolean>;
   readonly database: Database;
   readonly secrets: Pick<Secrets, "signer">;
+  readonly licenseSigner: Pick<LicenseSigner, "export" | "foreseeNext">;
 }
 
-export interface TakeOptions extends Omit<ImportOptions, "textBounds"> {
+/** The license that is to be signed after the import, for the machine of the report. */
+interface NextRequest extends Pick<ExportRequest, "days" | "restriction"> {
+  readonly fingerprint: string;
+  /** By default the newest active one of the license. */
+  readonly keyUuid?: string | undefined;
+  /** Refuses what the door does not allow the actor. */
+  readonly refuse?: (foreseen: ForeseenLicense) => Refusal | undefined;
+}
+
+export interface TakeOptions extends Omit<ImportOptions, "textBounds" | "refused"> {
   /** Says what would change, and changes nothing. */
   readonly isDryRun: boolean;
+  readonly next?: NextRequest | undefined;
+}
+
+/** What became of a report, and of the next license of its machine if it was asked for. */
+export interface Taken {
+  readonly result: ReportResult;
+  readonly foreseen?: ForeseenLicense;
+  /** The license, or why it was refused after the import. */
+  readonly signed?: SignedLicense | Refusal;
 }
 
 /** A report of 100,000 events takes some two seconds. */
@@ -36,6 +60,17 @@ const POOL = { maxConnections: 1, deadlineMs: 20_000 };
 const BUSY = refuse(
   "SERVICE_UNAVAILABLE",
   "Cannot import report: other reports are being imported; try again",
+);
+/** Two of the largest reports at once, one of a sender. */
+const ROOM = { perSender: REPORT_LIMIT_BYTES + 1, inAll: 2 * (REPORT_LIMIT_BYTES + 1) };
+const NO_ROOM = refuse(
+  "SERVICE_UNAVAILABLE",
+  "Cannot import report: there is no room for another report now; try again",
+);
+const TOO_MANY = refuse(
+  "RATE_LIMIT_EXCEEDED",
+  "Cannot import report: you are sending others at the same time; send one after the other",
+  { retryAfterSeconds: 5 },
 );
 
 /** Opens the database for imports. It connects with the first import. */
@@ -46,26 +81,77 @@ export function openReportDatabase(
   return openDatabase(address, { ...options, ...POOL });
 }
 
-/** Creates the imports of a process. */
-export function createReportImports({ database, secrets, textBounds, inTurn }: ReportImportsOptions) {
-  const keyOf = createReportKeys(secrets);
+/** Says that a refusal left everything as it was. */
+export function nothingImported(refusal: Refusal): Refusal {
+  return addToRefusal(refusal, "nothing was imported");
+}
 
-  /** Imports the report that `read` returns, or says what it would change. Refuses it if others take too long. */
-  async function take(
-    read: () => Promise<string | Refusal>,
-    { isDryRun, ...options }: TakeOptions,
-  ): Promise<ReportResult | Refusal> {
-    if (options.newJournal && options.actor.reason === undefined) return NEEDS_REASON;
-    let result: ReportResult | Refusal = BUSY;
-    await inTurn(async () => {
-      const text = await read();
-      const report = isRefusal(text) ? text : await parseReport(text, keyOf);
-      if (isRefusal(report)) result = report;
-      else if (isDryRun) [result = BUSY] = await foreseeReports(database, [report], options);
-      else result = await importReport(database, report, { ...options, textBounds });
-    });
-    return result;
+/** Creates the imports of a process. */
+export function createReportImports(options: ReportImportsOptions) {
+  const { database, secrets, textBounds, inTurn, licenseSigner } = options;
+  const keyOf = createReportKeys(secrets);
+  const room = new ByteRoom(ROOM);
+
+  /** Takes room for a report of so many bytes, before it is read. Returns the function that gives the room back. */
+  function takeRoom({ actor }: Pick<ImportOptions, "actor">, bytes: number): (() => void) | Refusal {
+    const leave = room.take(nameOfActor(actor), bytes);
+    if (typeof leave === "function") return leave;
+    return nothingImported(leave === "sender full" ? TOO_MANY : NO_ROOM);
   }
 
-  return { take };
+  /**
+   * Imports a report, or says what it would change, and then signs the next license of its machine if `next` asks for one.
+   * Refuses the report if others take too long. What a read can tell of the license is checked before the import.
+   */
+  async function take(text: string, options: TakeOptions): Promise<Taken | Refusal> {
+    let taken: Taken | Refusal = BUSY;
+    await inTurn(async () => {
+      const report = await parseReport(text, keyOf);
+      taken = isRefusal(report) ? report : await takeParsed(report, options);
+    });
+    return isRefusal(taken) ? nothingImported(taken) : taken;
+  }
+
+  async function takeParsed(
+    report: UsageReport,
+    { isDryRun, next, ...options }: TakeOptions,
+  ): Promise<Taken | Refusal> {
+    const foreseen = next && (await foresee(report, next, options));
+    if (isRefusal(foreseen)) return foreseen;
+    if (isDryRun) {
+      const [result = BUSY] = await foreseeReports(database, [report], options);
+      return isRefusal(result) ? result : { result, ...(foreseen && { foreseen }) };
+    }
+    const result = await importReport(database, report, { ...options, textBounds });
+    if (isRefusal(result)) return result;
+    return foreseen === undefined
+      ? { result }
+      : { result, foreseen, signed: await sign({ ...options, ...next, keyUuid: foreseen.keyUuid }) };
+  }
+
+  async function foresee(
+    { licenseUuid, machine }: UsageReport,
+    { refuse: refuseForeseen, ...next }: NextRequest,
+    { now }: Pick<ImportOptions, "now">,
+  ): Promise<ForeseenLicense | Refusal> {
+    const foreseen = await licenseSigner.foreseeNext({
+      ...next,
+      machine: { licenseUuid, hash: machine },
+      now,
+    });
+    return isRefusal(foreseen) ? foreseen : (refuseForeseen?.(foreseen) ?? foreseen);
+  }
+
+  /** Signs the license. The report is imported, so the answer must say so also if the database does not answer any more. */
+  async function sign(request: ExportRequest): Promise<SignedLicense | Refusal> {
+    try {
+      return await licenseSigner.export(request);
+    } catch (error) {
+      const failure = toFailure(error);
+      if (failure.code === "SERVICE_UNAVAILABLE") return failure;
+      throw error;
+    }
+  }
+
+  return { takeRoom, take };
 }

@@ -11,7 +11,7 @@ function createRandom(seed: number): (below: number) => number {
   };
 }
 
-/** Yields so many texts that differ from the given one in more than its last newline. */
+/** Yields so many texts that differ from the given one in more than the end of its line. */
 export function* alterations(
   text: string,
   { seed, count }: { readonly seed: number; readonly count: number },
@@ -20,7 +20,7 @@ export function* alterations(
   const bytes = Buffer.from(text);
   for (let made = 0; made < count; ) {
     const altered = alter(bytes, random).toString();
-    if (altered.replace(/\n$/, "") === text.replace(/\n$/, "")) continue;
+    if (altered.replace(/\r?\n$/, "") === text.replace(/\n$/, "")) continue;
     made++;
     yield altered;
   }

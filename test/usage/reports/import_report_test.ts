@@ -1,6 +1,6 @@
 /** Imports of reports: each exactly once, within the limits of the months, and what is beyond them as `over`. */
 import { describe, expect, test } from "bun:test";
-import { toId } from "../../../src/base/ids.ts";
+import { newUuid, toId } from "../../../src/base/ids.ts";
 import type { Refusal } from "../../../src/base/refusal.ts";
 import { isRefusal } from "../../../src/base/refusal.ts";
 import {
@@ -18,14 +18,18 @@ import { createJournal, OTHER_JOURNAL, parsed } from "./report_kit.ts";
 const database = useDatabase();
 
 const OPTIONS: ImportOptions = { actor: ACTOR, now: NOW, textBounds: MUCH_ROOM };
-const ANEW: ImportOptions = { ...OPTIONS, newJournal: true, actor: { ...ACTOR, reason: "restored" } };
+const ANEW: ImportOptions = {
+  ...OPTIONS,
+  allowed: { newJournal: true },
+  actor: { ...ACTOR, reason: "restored" },
+};
 
 async function send(text: string, options = OPTIONS): Promise<ReportResult | Refusal> {
   return await importReport(database, await parsed(text), options);
 }
 
 function shown(result: ReportResult | Refusal) {
-  if (isRefusal(result)) return result.sentence;
+  if (isRefusal(result)) return result.sentence.replace(/ of \S+ \(lic_\w+ on [^)]+\)/, "");
   const { outcome, months, marks } = result;
   return { outcome, months, marks };
 }
@@ -127,14 +131,18 @@ describe("importReport()", () => {
     ]);
   });
 
-  test("refuses a report out of turn, and says which one is missing", async () => {
+  test("refuses a report out of turn, and says which ones are missing", async () => {
     const { licenseUuid } = await issue(database, {});
     const journal = createJournal(licenseUuid);
     const texts = [journal.next(), journal.next(), journal.next()];
     const [first = "", second = "", third = ""] = texts;
     const missing = (number: number, of: number) =>
-      `Cannot import report ${of}: report ${number} of this machine is missing; import it first: the machine can write it again`;
+      `Cannot import report ${of}: report ${number} of this machine is missing; import it first: the machine writes it again with \`report-again ${number} FILE\``;
     expect(shown(await send(second))).toBe(missing(1, 2));
+    expect(shown(await send(third))).toBe(
+      "Cannot import report 3: reports 1 to 2 of this machine are missing; import them first: the machine writes each " +
+        "again, as with `report-again 1 FILE`",
+    );
     await send(first);
     expect(shown(await send(third))).toBe(missing(2, 3));
     await send(second);
@@ -154,7 +162,7 @@ describe("importReport()", () => {
     const [fork, next] = [journal.next(again), journal.next()];
     const remedy = "add new_journal with a reason if that is meant, such as after a restore of the machine";
     expect(shown(await send(fork))).toBe(
-      `Cannot import report 2: reports up to 2 were imported until 2026-11-20T12:00:00Z, and this one is none of them; ${remedy}`,
+      `Cannot import report 2: report 2 of this machine was imported at 2026-11-20T12:00:00Z, and this one is none of those that were imported; ${remedy}`,
     );
     expect(shown(await send(next))).toBe(
       `Cannot import report 3: it does not follow the report 2 that was imported at 2026-11-20T12:00:00Z, but another one; ${remedy}`,
@@ -180,6 +188,25 @@ describe("importReport()", () => {
       { number: 3, isOpen: false },
       { number: 1, isOpen: true },
     ]);
+  });
+
+  test("names the customer and the machine, an unknown one by the beginning of its hash", async () => {
+    const { licenseUuid } = await issue(database, { organization: "Test Lab", maxMachines: 1 });
+    const second = await secondReport(licenseUuid);
+    const result = await importReport(database, second, OPTIONS);
+    const license = toId("lic", licenseUuid);
+    expect(isRefusal(result) && result.sentence).toStartWith(
+      `Cannot import report 2 of Test Lab (${license} on machine ${second.machine.slice(0, 8)}…): `,
+    );
+    const [row] = await database.query<{ uuid: string }>(
+      (sql) => sql`
+        select machine_id as uuid
+          from take_place(${licenseUuid}::uuid, decode(${second.machine}, 'hex'), ${newUuid()}::uuid, null, null, true, null)`,
+    );
+    const known = await importReport(database, second, OPTIONS);
+    expect(isRefusal(known) && known.sentence).toStartWith(
+      `Cannot import report 2 of Test Lab (${license} on ${toId("mch", row?.uuid ?? "")}): `,
+    );
   });
 
   test("marks the report of a license that is not active, and counts it", async () => {
@@ -215,8 +242,48 @@ describe("importReport()", () => {
     const { licenseUuid } = await issue(database, {});
     const ahead = createJournal(licenseUuid).next({ made_at: "2026-11-21T12:00:01Z" });
     expect(shown(await send(ahead))).toBe(
-      "Cannot import report 1: it was made at 2026-11-21T12:00:01Z, which is to come: the clock of the machine is ahead",
+      "Cannot import report 1: it was made at 2026-11-21T12:00:01Z, which is to come: the clock of the machine is ahead; " +
+        "add clock_ahead with a reason if its use is to count with the days that it has",
     );
+    expect(await useOf(licenseUuid)).toEqual([]);
+  });
+
+  test("lets a clock that is ahead pass with a reason: its days count in their own months", async () => {
+    const { licenseUuid } = await issue(database, { monthlyLimit: 2 });
+    const journal = createJournal(licenseUuid);
+    const made_at = "2031-05-02T12:00:00Z";
+    const ahead = journal.next({ made_at, days: [{ day: "2031-05-01", count: 3 }] });
+    const pass = { ...OPTIONS, allowed: { clockAhead: true } };
+    expect(shown(await send(ahead, pass))).toContain("a clock that is ahead, needs a reason");
+    const reasoned = { ...pass, actor: { ...ACTOR, reason: "The battery of its clock was empty" } };
+    const months = [
+      { month: "2031-05", units: 3, over: 1, before: { used: 0, over: 0 }, after: { used: 2, over: 1 } },
+    ];
+    const [foreseen] = await foreseeReports(database, [await parsed(ahead)], reasoned);
+    expect(foreseen && shown(foreseen)).toEqual({ outcome: "foreseen", months, marks: ["clock_ahead"] });
+    expect(shown(await send(ahead, reasoned))).toEqual({
+      outcome: "imported",
+      months,
+      marks: ["clock_ahead"],
+    });
+    // The chain goes on with the right clock, and the present month has its whole quota.
+    const next = journal.next({ days: [{ day: "2026-11-19", count: 2 }] });
+    expect(shown(await send(next))).toMatchObject({
+      months: [{ month: "2026-11", units: 2, over: 0 }],
+      marks: [],
+    });
+    const [row] = await database.query<{ reason: string; marks: string[] }>(
+      (sql) => sql`
+        select reason, after->'marks' as marks from audit
+         where action = 'usage.report' and license_id = ${licenseUuid}::uuid order by id limit 1`,
+    );
+    expect(row).toEqual({ reason: "The battery of its clock was empty", marks: ["clock_ahead"] });
+  });
+
+  test("gives no mark for a right clock that an operator lets pass", async () => {
+    const { licenseUuid } = await issue(database, {});
+    const pass = { ...OPTIONS, allowed: { clockAhead: true }, actor: { ...ACTOR, reason: "to be safe" } };
+    expect(shown(await send(createJournal(licenseUuid).next(), pass))).toMatchObject({ marks: [] });
   });
 
   test("imports a report once when many try at the same moment", async () => {
@@ -323,7 +390,31 @@ describe("foreseeReports()", () => {
     const gap = await foreseeReports(database, first && third ? [first, third] : [], OPTIONS);
     expect(gap.map((each) => (isRefusal(each) ? each.code : each.outcome))).toEqual(["foreseen", "CONFLICT"]);
   });
+
+  test("names as missing only what was not sent with the others", async () => {
+    const { licenseUuid } = await issue(database, {});
+    const journal = createJournal(licenseUuid);
+    const all: UsageReport[] = [];
+    for (let count = 0; count < 8; count++) all.push(await parsed(journal.next()));
+    const sent = [0, 3, 4, 7].flatMap((index) => all[index] ?? []);
+    const foreseen = await foreseeReports(database, sent, OPTIONS);
+    expect(
+      foreseen.map((each) => /reports? [\d, to]+ of this machine/.exec(String(shown(each)))?.[0]),
+    ).toEqual([
+      undefined,
+      "reports 2 to 3 of this machine",
+      "reports 2 to 3 of this machine",
+      "reports 2 to 3, 6 to 7 of this machine",
+    ]);
+  });
 });
+
+/** Makes the second report of a machine, without the first one. */
+async function secondReport(licenseUuid: string): Promise<UsageReport> {
+  const journal = createJournal(licenseUuid);
+  journal.next();
+  return await parsed(journal.next());
+}
 
 function outcomesOf(results: readonly (ReportResult | Refusal)[]): string[] {
   return results.map((each) => (isRefusal(each) ? each.sentence : each.outcome)).sort();

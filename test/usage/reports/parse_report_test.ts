@@ -67,15 +67,99 @@ describe("parseReport()", () => {
   });
 
   test("refuses what is no report", async () => {
-    const none = "the text is no report of use: three parts of base64url on one line, joined by points";
+    const none =
+      "the text is no report of use, which is three parts of base64url on one line, joined by points; ";
     const text = signReport(payloadOf(of), of);
     const [head, body, signature] = text.trimEnd().split(".");
-    for (const wrong of ["", "\n", "a.b.c", text.slice(1), `${text}\n`, ` ${text}`, `${text.trimEnd()}\r\n`])
-      expect(await refusal(wrong)).toBe(none);
+    for (const wrong of [
+      "a.b.c",
+      text.slice(1),
+      `${text}\n`,
+      ` ${text}`,
+      `${text.trimEnd()}\r`,
+      `\ufeff\ufeff${text}`,
+    ])
+      expect(await refusal(wrong)).toStartWith(none);
     for (const wrong of [`${head}.${body}`, `${head}.${body}.${signature}.`, `${head}=.${body}.${signature}`])
-      expect(await refusal(wrong)).toBe(none);
+      expect(await refusal(wrong)).toStartWith(none);
     expect(await refusal(`${head}.${body}.${"A".repeat(43)}`)).toStartWith("its signature does not fit");
     expect(await refusal(`${head}.${encode("{}")}.${signature}`)).toBe("it names no license and machine");
+  });
+
+  test("reads a line with the end of another system, or with a byte order mark, as the same report", async () => {
+    const text = signReport(payloadOf(of), of);
+    const report = await parsed(text);
+    for (const same of [text.trimEnd(), `${text.trimEnd()}\r\n`, `\ufeff${text}`])
+      expect(await parsed(same)).toEqual(report);
+  });
+
+  test("says what another file is, and what to do", async () => {
+    const text = signReport(payloadOf(of), of);
+    const tar = `license.jws${"\0".repeat(246)}ustar\u{0}00`;
+    const again = "; send the file as the machine wrote it with `report FILE`";
+    for (const [file, why] of [
+      ["", `the file is empty${again}`],
+      ["\r\n", `the file is empty${again}`],
+      [tar, `the file is a tar file, such as a bundle, which the machine opens with \`open-bundle\`${again}`],
+      [
+        "-----BEGIN LICENSE-----\nLicense: lic_1\n\neyJ.a.b\n-----END LICENSE-----\n",
+        `the file is a license, which the machine opens with \`open-bundle\`${again}`,
+      ],
+      [text + text, "the file has 2 reports; put each into a file of its own"],
+      // A field of a form drops the ends of lines.
+      [(text + text).replaceAll("\n", ""), "the file has 2 reports; put each into a file of its own"],
+      [text.replace(/.{70}/g, "$&\n"), `the file has 9 lines, and a report is one${again}`],
+      ["\0\0", `the file has bytes that no report has${again}`],
+    ] as const)
+      expect(await refusal(file)).toBe(why);
+  });
+
+  test("reads events in parts as the whole JSON has them", async () => {
+    const events = Array.from({ length: 1_203 }, (_, index) => ({
+      ...EVENT,
+      idempotency_key: `${index}`,
+      model_name: ['a"b', "c\\", '"events": [', "]},{"][index % 4],
+      metadata: { list: [1, { of: "]" }] },
+    }));
+    const names = [...new Set(events.map((each) => each.model_name))];
+    const days = names.map((model_name) => ({
+      ...{ day: "2026-11-19", model_name },
+      count: events.filter((each) => each.model_name === model_name).length,
+    }));
+    const payload = payloadOf(of, { days, events } as never);
+    for (const space of [undefined, 1]) {
+      const report = await parsed(signReport(JSON.stringify(payload, null, space), of));
+      expect(report.events.map((each) => each.model_name)).toEqual(
+        events.map((each) => each.model_name ?? ""),
+      );
+      expect(report.events[7]?.metadata).toEqual({ list: [1, { of: "]" }] });
+    }
+  });
+
+  test("refuses a list of events that is no JSON, wherever it is cut", async () => {
+    const list = Array.from({ length: 1_000 }, (_, index) =>
+      JSON.stringify({ ...EVENT, idempotency_key: `${index}` }),
+    );
+    const days = [{ day: "2026-11-19", count: 1_000 }];
+    const signList = (inner: string, more = "") =>
+      signReport(JSON.stringify(payloadOf(of, { days })).replace(/\}$/, `,"events":[${inner}]${more}}`), of);
+    const whole = list.join(",");
+    expect(await refusal(signList(whole))).toBe("accepted");
+    const notJson = "its contents are not a JSON object";
+    for (const inner of [
+      `${whole},`,
+      `,${whole}`,
+      whole.replace("},{", "},,{"),
+      `${whole}}`,
+      `${whole}]`,
+      `${whole}"`,
+      `[${whole}`,
+    ])
+      expect(await refusal(signList(inner))).toBe(notJson);
+    for (const at of [499, 500, 501])
+      expect(await refusal(signList(list.with(at, "").join(",")))).toBe(notJson);
+    // The last one of two counts, as JSON says.
+    expect(await refusal(signList(whole, ',"events":[]'))).toBe("days must be what the events add up to");
   });
 
   test("refuses other headers, also with a right signature", async () => {

@@ -17,7 +17,11 @@ const source = useTestDatabase();
 const target = useTestDatabase({ empty: true });
 const folder = useFolder();
 const OPTIONS = { actor: ACTOR, now: NOW, textBounds: MUCH_ROOM };
-const ANEW = { ...OPTIONS, newJournal: true, actor: { ...ACTOR, reason: "The machine was restored" } };
+const ANEW = {
+  ...OPTIONS,
+  allowed: { newJournal: true },
+  actor: { ...ACTOR, reason: "The machine was restored" },
+};
 
 async function outcomeOf(
   database: Database,
@@ -25,7 +29,9 @@ async function outcomeOf(
   options: typeof OPTIONS = OPTIONS,
 ): Promise<string> {
   const result = await importReport(database, await parsed(text), options);
-  return isRefusal(result) ? result.sentence.replace(/^Cannot import (report( \d+)?): /, "") : result.outcome;
+  return isRefusal(result)
+    ? result.sentence.replace(/^Cannot import report \d+ of .+? \(.+?\): /, "")
+    : result.outcome;
 }
 
 async function usedOf(database: Database, licenseUuid: string): Promise<number> {
@@ -48,7 +54,7 @@ test("An older state of the service takes the reports again that it has lost, in
   await restore(target.address, join(folder, "backup"));
 
   expect(await outcomeOf(target.database, four)).toBe(
-    "report 3 of this machine is missing; import it first: the machine can write it again",
+    "report 3 of this machine is missing; import it first: the machine writes it again with `report-again 3 FILE`",
   );
   for (const text of [one, two]) expect(await outcomeOf(target.database, text)).toBe("known");
   for (const text of [three, four]) expect(await outcomeOf(target.database, text)).toBe("imported");
@@ -63,7 +69,7 @@ test("An older state of the machine is a branch, which an operator can let begin
   expect(await outcomeOf(source.database, journal.next())).toBe("imported");
   journal.restore(saved);
   const branch = journal.next({ days: [{ day: "2026-11-19", count: 10 }] });
-  expect(await outcomeOf(source.database, branch)).toContain("this one is none of them");
+  expect(await outcomeOf(source.database, branch)).toContain("this one is none of those that were imported");
   expect(await usedOf(source.database, licenseUuid)).toBe(6);
   expect(await outcomeOf(source.database, branch, ANEW)).toBe("imported");
   expect(await outcomeOf(source.database, journal.next())).toBe("imported");

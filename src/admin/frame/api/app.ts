@@ -53,6 +53,7 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
   const result = await perform(operation, options, {
     token,
     right: c.get("rightTo")(scope),
+    rightTo: c.get("rightTo"),
     restriction: token.restriction,
     // For the audit log. The schema of the operation checks the reason.
     actor: { ...c.get("actor"), ...(typeof body.reason === "string" && { reason: body.reason }) },

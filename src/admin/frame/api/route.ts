@@ -17,6 +17,8 @@ export interface Call {
   readonly token: Token;
   /** The right of the token to this route, for a request that takes long. */
   readonly right: Right;
+  /** Returns the right of the token to other routes, for a request that needs two scopes. */
+  readonly rightTo: (scope: Scope) => Right;
   /** That of the token: the functions of the rooms take it from the call. */
   readonly restriction: Restriction;
   /** The token as the audit log names it, with the request and its address. */
