@@ -50,7 +50,7 @@ const FORGED = wrong(
  * Verifies the signature of a report. `text` is its line; the end of the line, and a byte order mark before it, may be there.
  */
 export async function verifyReport(text: string, keyOf: ReportKeys): Promise<VerifiedReport | Refusal> {
-  const line = text.replace(/^\ufeff/, "").replace(/\r?\n$/, "");
+  const line = lineOf(text);
   if (line.length > REPORT_LIMIT_BYTES) return wrong(`it has more than ${REPORT_LIMIT_BYTES} bytes`);
   const [head = "", body = "", signature = "", ...more] = line.split(".", 4);
   const isJws =
@@ -76,14 +76,24 @@ export async function verifyReport(text: string, keyOf: ReportKeys): Promise<Ver
   return { ...named, payload, digest: digest.digest("hex") };
 }
 
+/** Returns the line without its end and the mark before it. No regular expression: it would search the whole text. */
+function lineOf(text: string): string {
+  const end = text.endsWith("\r\n") ? -2 : text.endsWith("\n") ? -1 : undefined;
+  return text.slice(text.startsWith("\ufeff") ? 1 : 0, end);
+}
+
+/** Finds the two names, which stand at the beginning of what clients write. */
 function findNames(payload: Buffer): Pick<VerifiedReport, "licenseId" | "licenseUuid" | "machine"> | Refusal {
-  // Each byte is a character, so that any bytes can be searched.
-  const searched = payload.toString("latin1");
-  const licenseId = LICENSE_IN_TEXT.exec(searched)?.[1] ?? "";
-  const machine = MACHINE_IN_TEXT.exec(searched)?.[1];
-  const licenseUuid = parseId("lic", licenseId);
-  if (licenseUuid === undefined || machine === undefined) return wrong("it names no license and machine");
-  return { licenseId, licenseUuid, machine };
+  const beginning = payload.subarray(0, CHARACTERS_A_TURN);
+  for (const part of beginning.length < payload.length ? [beginning, payload] : [payload]) {
+    // Each byte is a character, so that any bytes can be searched.
+    const searched = part.toString("latin1");
+    const licenseId = LICENSE_IN_TEXT.exec(searched)?.[1] ?? "";
+    const machine = MACHINE_IN_TEXT.exec(searched)?.[1];
+    const licenseUuid = parseId("lic", licenseId);
+    if (licenseUuid !== undefined && machine !== undefined) return { licenseId, licenseUuid, machine };
+  }
+  return wrong("it names no license and machine");
 }
 
 async function decode(text: string): Promise<Buffer | undefined> {

@@ -1,7 +1,7 @@
 /** Alters a text in every way that happens to a file: single bits, other bytes, cuts, doubles, and parts that change places. */
 
 /** A small generator with a seed (mulberry32), so that a failure can be repeated. */
-function createRandom(seed: number): (below: number) => number {
+export function createRandom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
     state = (state + 0x6d2b79f5) | 0;

@@ -68,3 +68,30 @@ test("countUse() counts the days of reports again, and never what is over", asyn
   await count();
   expect(await days()).toEqual({ "2026-03-31": 4, "2026-11-18": 9, "2026-11-20": 3, "2026-11-21": 1 });
 });
+
+test("countUse() counts the days of a clock that is ahead when they come, and none before", async () => {
+  nowMs = Date.parse("2026-11-20T12:00:00Z");
+  const { licenseUuid } = await issue(server.database, { monthlyLimit: 10 });
+  await count();
+  const journal = createJournal(licenseUuid);
+  const ahead = await parsed(
+    journal.next({
+      made_at: "2027-01-04T12:00:00Z",
+      days: [
+        { day: "2026-11-25", count: 4 },
+        { day: "2027-01-03", count: 12 },
+      ],
+    }),
+  );
+  const options = { now: clock.now(), textBounds: MUCH_ROOM, allowed: { clockAhead: true } };
+  await importReport(server.database, ahead, { ...options, actor: { ...ACTOR, reason: "battery" } });
+  nowMs += 120_000;
+  await count();
+  expect(await days()).toEqual({});
+  nowMs = Date.parse("2026-11-26T01:00:00Z");
+  await count();
+  expect(await days()).toMatchObject({ "2026-11-25": 4 });
+  nowMs = Date.parse("2027-01-04T01:00:00Z");
+  for (let times = 0; times < 3; times++) await count();
+  expect(await days()).toMatchObject({ "2026-11-25": 4, "2027-01-03": 10 });
+});
