@@ -7,11 +7,12 @@ import { monthOf } from "../../src/base/calendar.ts";
 import { parseId, toId } from "../../src/base/ids.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { createLicenseSigner } from "../../src/licensing/signed_licenses/mod.ts";
+import { revokeToken } from "../../src/operators/mod.ts";
 import { createReportImports, findUsageByDay } from "../../src/usage/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { MUCH_ROOM } from "../support/events.ts";
-import { BRAND } from "../support/issue.ts";
+import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { useAdmin, useForAll } from "../support/use.ts";
@@ -155,6 +156,33 @@ describe("POST /admin/v1/usage/reports", () => {
     expect(refused.headers.get("retry-after")).toBe("1");
     for (const { hangUp } of slow) hangUp();
     await until(async () => (await post("a", "", token)).status === 400);
+  });
+
+  test("is refused if its token is revoked while it comes", async () => {
+    const { licenseUuid } = await admin.issue();
+    const text = createJournal(licenseUuid).next();
+    for (const query of ["", `?fingerprint=${FINGERPRINT}`]) {
+      const name = `revoked-${query.length}`;
+      const token = await admin.token({ name });
+      let end = () => {};
+      const slow = new ReadableStream({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode(text.slice(0, 100)));
+          end = () => {
+            controller.enqueue(new TextEncoder().encode(text.slice(100)));
+            controller.close();
+          };
+        },
+      });
+      const answer = post(slow, query, token);
+      // Without a declared size it takes all room of its token.
+      await until(async () => (await post("a", "", token)).status === 429);
+      orThrow(await revokeToken(admin.database, name, { actor: ACTOR, now: admin.clock.now() }));
+      end();
+      expect(await answer).toMatchObject({ status: 401, body: { code: "INVALID_TOKEN" } });
+      expect((await answer).body.error).toMatch(/^Cannot import report: .*; nothing was imported$/);
+    }
+    expect(await usedOf(licenseUuid)).toEqual([0, 0]);
   });
 
   test("lets a clock that is ahead pass with a reason", async () => {
