@@ -36,7 +36,7 @@ export interface WrittenReport {
 
 interface WriteOptions extends By {
   readonly textBounds: TextBounds;
-  /** Begins another journal of the machine. */
+  /** What an operator lets pass. */
   readonly allowed: Allowed;
   /** The journal of the machine as it was read; null before its first report. */
   readonly open: OpenJournal | null;
