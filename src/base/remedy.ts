@@ -21,6 +21,8 @@ const PLAIN = {
   issue_token: "issue a token with another name",
   extend_token: "give a later expiry",
   require_commercial: undefined,
+  list_models: undefined,
+  name_machine: undefined,
   list_signing_keys: undefined,
   rotate_signing_key: "rotate first",
   retire_later: "retire it after that",

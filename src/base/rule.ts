@@ -46,6 +46,14 @@ export function printableAscii(least: number, most: number): Rule<string> {
   return { ...rule, keywords: { pattern: form.source } };
 }
 
+/** Returns the rule for a text like {@linkcode printableAscii} without a blank at an end, which nobody sees; `most` is 2 or more. */
+export function trimmedAscii(least: number, most: number): Rule<string> {
+  const rest = `[ -~]{${Math.max(least - 2, 0)},${most - 2}}[!-~]`;
+  const form = new RegExp(`^[!-~]${least < 2 ? `(?:${rest})?` : rest}$`);
+  const rule = matching(form, `${printableAscii(least, most).expects} without a blank at either end`);
+  return { ...rule, keywords: { pattern: form.source } };
+}
+
 /** Returns the rule for one of a few words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word> {
   return {

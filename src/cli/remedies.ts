@@ -26,6 +26,8 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
     "issue a token with another name with `claviger tokens issue --name NAME --scope SCOPES`",
   extend_token: () => "give a later expiry with --expires-at",
   require_commercial: () => "give --requires-license commercial",
+  list_models: () => "see `claviger models list`",
+  name_machine: () => "give it with --fingerprint",
   list_signing_keys: () => "`claviger licenses public-keys` shows the ids",
   rotate_signing_key: () => "`claviger licenses rotate-signing-key` comes first",
   retire_later: () => "retire it after that, or add --now if its private key leaked",

@@ -1,9 +1,23 @@
-import { printableAscii } from "../../base/rule.ts";
+import { printableAscii, type Rule, trimmedAscii } from "../../base/rule.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import type { Fragment, Sql } from "../../database/mod.ts";
 
+const LEAST_CHARACTERS = 8;
+const MOST_CHARACTERS = 200;
+
 /** The rule for the text by which a client names its machine. */
-export const FINGERPRINT = printableAscii(8, 200);
+export const FINGERPRINT = printableAscii(LEAST_CHARACTERS, MOST_CHARACTERS);
+
+/**
+ * The rule for the fingerprint that an operator gives at any door. A blank at its end, as a file or a copied line can have one,
+ * would name another machine.
+ */
+export const GIVEN_FINGERPRINT = givenFingerprint(LEAST_CHARACTERS);
+
+/** Returns the rule of {@linkcode GIVEN_FINGERPRINT} for fingerprints that can be shorter, where machines are not counted. */
+export function givenFingerprint(leastCharacters: number): Rule<string> {
+  return trimmedAscii(leastCharacters, MOST_CHARACTERS);
+}
 
 /** A machine of a license: what is stored in place of its fingerprint. */
 export interface MachineName {

@@ -10,6 +10,8 @@ export { activateMachine, toMachineId } from "./activate_machine.ts";
 export {
   createMachineNames,
   FINGERPRINT,
+  GIVEN_FINGERPRINT,
+  givenFingerprint,
   type MachineName,
   type NameMachine,
   toStoredFingerprint,
@@ -74,5 +76,5 @@ export {
 } from "./release_many.ts";
 export { createHeartbeats, type Heartbeats, type RenewedSeat } from "./renew_seats.ts";
 export { restoreMachines } from "./restore_machines.ts";
-export { holdPlace, keepPlace } from "./signed_places.ts";
+export { findPlaces, holdPlace, keepPlace } from "./signed_places.ts";
 export { createWaitingMachines } from "./waiting_machines.ts";

@@ -17,11 +17,11 @@ export const LICENSE_FILE_LIMIT_BYTES = 64 * 1024;
  * `term_ends_at` is the end of a license whose term began with this file, and null otherwise.
  */
 export function renderExport(signed: SignedLicense) {
-  const { license, claims, kid, startedTerm } = signed;
+  const { license, claims, kid, startedTerm, placeUntil = new Date(claims.exp * 1_000) } = signed;
   const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
   const warning =
     claims.machine_id &&
-    `The machine keeps its place until ${expiresAt}, also if it is released: check its fingerprint`;
+    `The machine keeps its place until ${toTimestamp(placeUntil)}, also if it is released: check its fingerprint`;
   return {
     license,
     file: renderLicenseFile(signed),

@@ -13,7 +13,13 @@ export {
   verifyManifest,
 } from "./bundle_manifest.ts";
 export { type Checked, checkLicense, isTime } from "./check_license.ts";
-export { describeLongExport, endOfExported, foreseeExport, mostExportDays } from "./foresee_export.ts";
+export {
+  describeLongExport,
+  endOfExported,
+  type ForeseenMachine,
+  foreseeExport,
+  mostExportDays,
+} from "./foresee_export.ts";
 export type { ForeseenLicense } from "./foresee_next.ts";
 export { MOST_CHARACTERS, parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
 export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderExport } from "./license_file.ts";
@@ -23,6 +29,8 @@ export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export { createReportKeys, type ReportKeys, withoutReportKey } from "./report_key.ts";
 export {
   createLicenseSigner,
+  DAYS_BY_DEFAULT,
+  EXPORTED_FINGERPRINT,
   type LicenseSigner,
   NONCE,
   SIGNED_DAYS,

@@ -152,6 +152,8 @@ export interface Noted extends Featured, Entitled {
   /** If every place is taken: how many are, and when one can become free by itself. */
   readonly placesTaken: number | null;
   readonly roomAt: Date | null;
+  /** Until when exported licenses hold the place: until the last one ends. Null for a license that a client fetches. */
+  readonly placeUntil: Date | null;
   /** Null if the license was not noted. */
   readonly exp: Date | null;
   readonly kid: string | null;
@@ -213,7 +215,7 @@ export function noteLicense(
     -- Without an end where the place is refused: then nothing is noted.
     placed as materialized (
       select key_id, kid, case when most is null or machine_id is not null then exp end as exp, machine_id,
-             most is not null and machine_id is null as is_refused, place.used, room_at
+             most is not null and machine_id is null as is_refused, place.used, room_at, place_until
         from terms cross join signer cross join lateral (${place}) as place
     ),
     used_first as (
@@ -228,7 +230,7 @@ export function noteLicense(
            most_days as "mostDays", max_offline_days as "maxOfflineDays", is_outrun as "isOutrun",
            exists (select from started) as "isStarted", is_allowed as "isAllowed", max_machines as "maxMachines",
            machine_id as "machineUuid", is_refused as "isPlaceRefused",
-           placed.used as "placesTaken", room_at as "roomAt",
+           placed.used as "placesTaken", room_at as "roomAt", place_until as "placeUntil",
            exp, signer.kid, public_key as "publicKey", sealed
       from subject left join placed using (key_id) left join signer on true`;
 }

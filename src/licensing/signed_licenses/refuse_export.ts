@@ -16,6 +16,7 @@ import { type ExportRequest, type Named, type Noted, USUAL_EXPORT_DAYS } from ".
 
 const EXPORT = "export license";
 
+/** Why a license that counts machines is not signed without the name of one. */
 export const NAME_MACHINE = `the license counts machines and is signed for one of them: fingerprint must be ${FINGERPRINT.expects}`;
 
 /** A revocation does not end a license, so a restricted token must not sign one for longer than it may issue a key. */
@@ -48,7 +49,15 @@ export type Examined = Pick<
 /** Refuses an export by what the key, its license and its places are. */
 export function refuseExport(
   row: Examined | undefined,
-  { keyUuid, machine, now }: Pick<Named<ExportRequest>, "keyUuid" | "machine" | "now">,
+  {
+    keyUuid,
+    machine,
+    now,
+    ofMany,
+  }: Pick<Named<ExportRequest>, "keyUuid" | "machine" | "now"> & {
+    /** The fingerprint, if it is one of many, so that the sentence says which one is wrong. */
+    readonly ofMany?: string | undefined;
+  },
 ): Refusal | undefined {
   const what = EXPORT;
   if (row === undefined) return refuseUnknownKey(what, keyUuid);
@@ -73,7 +82,9 @@ export function refuseExport(
   if (machine === undefined) {
     const hint = `It must be ${FINGERPRINT.expects}`;
     const fields = [{ field: "fingerprint", error: NAME_MACHINE, hint }];
-    return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}`, { fields });
+    const which = ofMany === undefined ? "" : `, not ${JSON.stringify(ofMany)}`;
+    const remedy = { name: "name_machine" } as const;
+    return refuse("INVALID_REQUEST", `Cannot ${what}: ${NAME_MACHINE}${which}`, { fields, remedy });
   }
   if (!row.isPlaceRefused) return undefined;
   const next = row.roomAt === null ? "" : `, the next one until ${toTimestamp(row.roomAt)}`;

@@ -12,6 +12,7 @@ import type { Database, Sql } from "../../database/mod.ts";
 import {
   createMachineNames,
   FINGERPRINT,
+  givenFingerprint,
   MACHINE_NOT_ACTIVE,
   type MachineName,
   type NameMachine,
@@ -19,6 +20,7 @@ import {
 import type { Brand, LicenseCache } from "../mod.ts";
 import { entitlementsOf, featuresThrough, type OfflineDays } from "../mod.ts";
 import { type BundledFile, toManifest } from "./bundle_manifest.ts";
+import { type ForeseenKey, type ForeseenRequest, foreseeExports } from "./foresee_export.ts";
 import { foreseeNext, type NextLicense } from "./foresee_next.ts";
 import { signClaims } from "./jws.ts";
 import {
@@ -38,6 +40,8 @@ import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
 /** The rule for the number of days for which a license is signed. */
 export const SIGNED_DAYS = wholeNumber(1, MOST_EXPORT_DAYS);
+/** What the number is where an operator gives none. */
+export const DAYS_BY_DEFAULT = `by default ${USUAL_EXPORT_DAYS}, or the offline days of the license if these are fewer`;
 
 /** The rule for a text that a license repeats, so that its client can tell that the answer is the one to its request. */
 export const NONCE = printableAscii(1, 128);
@@ -46,6 +50,8 @@ export const NONCE = printableAscii(1, 128);
  * {@linkcode FINGERPRINT}, which has a larger minimum length.
  */
 export const SIGNED_FINGERPRINT = printableAscii(1, 200);
+/** The rule for that fingerprint as an operator gives it. */
+export const EXPORTED_FINGERPRINT = givenFingerprint(1);
 
 export interface SignedLicense {
   /** A compact JWS. */
@@ -54,6 +60,8 @@ export interface SignedLicense {
   readonly kid: string;
   /** The end of the license, if its term began with this signed license; otherwise undefined. */
   readonly startedTerm: { readonly expiresAt: Date } | undefined;
+  /** Until when exported licenses hold the place of its machine: until the last one ends. Undefined without a place. */
+  readonly placeUntil: Date | undefined;
 }
 
 export type LicenseSigner = ReturnType<typeof createLicenseSigner>;
@@ -130,7 +138,7 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
     const claims = toClaims({ ...row, exp: row.exp, jti, report }, request, options);
     const license = signClaims(claims, { kid: row.kid, privateKey: keyOf(signer) });
     const startedTerm = row.isStarted ? { expiresAt: row.licenseExpiresAt } : undefined;
-    return { license, claims, kid: row.kid, startedTerm };
+    return { license, claims, kid: row.kid, startedTerm, placeUntil: row.placeUntil ?? undefined };
   }
 
   return {
@@ -160,6 +168,11 @@ export function createLicenseSigner(options: LicenseSignerOptions) {
       (await signNoted(request, { refuseRow: refuseExport, note: noteExported, reports: true })),
     /** Says what {@linkcode LicenseSigner.export} would sign next for a machine, or refuses it. Changes nothing. */
     foreseeNext: (next: NextLicense) => foreseeNext(database, next, nameMachine),
+    /**
+     * Foresees what {@linkcode LicenseSigner.export} will do for some machines, as far as a read can tell. It changes nothing.
+     */
+    foresee: (key: ForeseenKey, request: ForeseenRequest) =>
+      foreseeExports(database, key, { ...request, nameMachine }),
     /**
      * Signs the manifest of a bundle with an exported license that this signer has signed, with the key that signed the
      * license. Returns a compact JWS.

@@ -41,6 +41,7 @@ const LINKS: Readonly<Partial<Record<RemedyName, Link>>> = {
   appoint_admin: OPERATORS,
   log_in_again: { scope: "any", label: "Log in again", to: (_, page) => toFreshLogin(page) },
   issue_token: { scope: "admin", label: "Issue a token", to: () => toOpenForm("/access", "issue-token") },
+  list_models: { scope: "models:read", label: "Show all models", to: () => "/models" },
   list_tokens: { scope: "admin", label: "Show all tokens", to: () => "/access" },
 };
 
