@@ -4,7 +4,8 @@ export const REFUSED = 1;
 export const WRONG_USAGE = 2;
 /**
  * Of `backup`, `backup --verify` and `restore`: the work is done, but the backup lacks the model files that are named. Of
- * `bundle make` and `machines release-all`: done for other machines, but not for those that are named or counted. Of
+ * `bundle make` and `machines release-all`: done for other machines, but not for those that are named or counted; of `bundle make`
+ * also whenever a license was signed and not every bundle was made. Of
  * `usage import`: some of the reports are imported, or all, but no license was written.
  */
 export const INCOMPLETE = 3;

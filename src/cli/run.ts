@@ -41,10 +41,13 @@ export class WrongUsage extends CommandRefused {
   override readonly status = WRONG_USAGE;
 }
 
-/** Thrown to end a command with status 3: it did its work, except for what the message says. */
+/** Thrown to end a command with status 3: it did its work, except for what the message says. A fault that ended it is the cause. */
 export class DoneInPart extends CommandRefused {
   override readonly status = INCOMPLETE;
 }
+
+/** Thrown to end a command because a signal has come. */
+export class Interrupted extends CommandRefused {}
 
 /**
  * Thrown to end `serve` with status 78, and every command for which the data is lost or damaged, or which would work on
@@ -235,7 +238,7 @@ export async function withInstallation<Result>(
   const stopping = new AbortController();
   const { signal } = stopping;
   void invocation.untilSignal().then((name) => {
-    stopping.abort(new CommandRefused(`Stopped by ${name}: ${ifStopped}`));
+    stopping.abort(new Interrupted(`Stopped by ${name}: ${ifStopped}`));
   });
   const stopIfInterrupted = () => signal.throwIfAborted();
   const { platform, clock } = invocation;
@@ -259,8 +262,8 @@ export async function withInstallation<Result>(
       const opened = { config: { ...config, modelsBucket }, address, isServed, restoreNote, log };
       return await work({ ...opened, stopIfInterrupted });
     } catch (error) {
-      const damage =
-        error instanceof CommandRefused ? undefined : await installation.dataFault?.damageAfter(error);
+      const fault = error instanceof CommandRefused ? error.cause : error;
+      const damage = fault === undefined ? undefined : await installation.dataFault?.damageAfter(fault);
       if (damage !== undefined) orRefuse(damage);
       throw error;
     } finally {

@@ -24,7 +24,7 @@ export {
   type HostedFile,
   isHosted,
 } from "./find_file.ts";
-export { type LoadableModel, listLoadable } from "./list_loadable.ts";
+export { explainMissing, type LoadableModel, listLoadable } from "./list_loadable.ts";
 export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
 export {
   countRegistered,

@@ -52,6 +52,17 @@ const ask = (key: { readonly id: string }, body: object = {}, of = token) =>
     body: JSON.stringify(body),
   });
 
+const sendForm = (key: IssuedKey, cookie: string, form: Record<string, string>) =>
+  fetch(`${admin.url}/console/keys/${key.id}/bundle`, {
+    method: "POST",
+    headers: { origin: admin.url, cookie },
+    body: new URLSearchParams(form),
+  });
+
+async function unlist(name: string): Promise<void> {
+  await admin.database.query((sql) => sql`update models set listed_version = null where name = ${name}`);
+}
+
 async function read(answer: Response) {
   const bytes = await answer.bytes();
   const trusted = (await listSigningKeys(admin.database)).map(({ publicKey }) => publicKey);
@@ -63,6 +74,10 @@ async function read(answer: Response) {
 
 async function countExports(): Promise<number> {
   return (await admin.database.query((sql) => sql`select jti from exported_licenses`)).length;
+}
+
+async function countMachines(): Promise<number> {
+  return (await admin.database.query((sql) => sql`select id from machines`)).length;
 }
 
 describe("POST /admin/v1/keys/{id}/bundle", () => {
@@ -138,22 +153,63 @@ describe("POST /admin/v1/keys/{id}/bundle", () => {
     expect(await countExports()).toBe(before);
   });
 
-  test("ends too early if the bytes of a model are damaged, so that nobody takes it for whole", async () => {
+  test("refuses a model whose bytes are damaged, by the API and the console, before the license is signed", async () => {
     const sha256 = await host("damaged", testBytes(3_000_000, 7));
     const path = pathOfFile(join(admin.dataDir, "models"), sha256);
     const bytes = Buffer.from(testBytes(3_000_000, 7));
     bytes[2_900_000] = 0;
-    writeFileSync(path, bytes);
-    const answer = await ask(await admin.issue(), { models: ["damaged"] });
+    const key = await admin.issue({ expiresAt: NEVER_EXPIRES });
+    await setPlaces(admin.database, key.licenseUuid, { maxMachines: 1 });
+    const fields = { fingerprint: "workstation-7", models: ["damaged"] };
+    const before = [await countExports(), await countMachines()];
+    for (const [content, problem] of [
+      [bytes, "damaged"],
+      ["short", "changed"],
+    ] as const) {
+      writeFileSync(path, content);
+      const sentence = `Cannot make bundle: the file of damaged 1.0.0 is ${problem} on this host; see \`claviger models verify\``;
+      const answer = await ask(key, fields);
+      const { code, error } = (await answer.json()) as { code: string; error: string };
+      expect([answer.status, code, error]).toEqual([409, "CONFLICT", sentence]);
+      const { cookie } = await client.logIn("editor");
+      const form = await sendForm(key, cookie, { ...fields, days: "6", models: "damaged" });
+      expect([form.status, textsOf(await form.text(), "#bundle .notice")[0]]).toEqual([409, `${sentence}.`]);
+      expect([await countExports(), await countMachines()]).toEqual(before);
+    }
+    await unlist("damaged");
+  });
+
+  test("ends too early if a model changes while it is sent, so that nobody takes it for whole", async () => {
+    // More than the connection buffers.
+    const content = new Uint8Array(40_000_000).fill(3);
+    const sha256 = await host("changing", content);
+    const answer = await ask(await admin.issue(), { models: ["changing"] });
     expect(answer.status).toBe(200);
+    content[39_000_000] = 0;
+    writeFileSync(pathOfFile(join(admin.dataDir, "models"), sha256), content);
     const arrived = await read(answer).catch(() => "cut");
     expect(typeof arrived === "object" && arrived.ok).toBe(false);
     expect(admin.logLines.join("")).toContain("A bundle ended too early");
-    writeFileSync(path, "short");
+    await unlist("changing");
+  });
+
+  test("takes no fingerprint with a blank at an end, which would be another machine", async () => {
+    const key = await admin.issue();
     const before = await countExports();
-    expect((await ask(await admin.issue(), { models: ["damaged"] })).status).toBe(409);
+    for (const fingerprint of [" workstation-7", "workstation-7 ", " "]) {
+      const answer = await ask(key, { fingerprint, models: [] });
+      const { details } = (await answer.json()) as { details: { field: string; error: string }[] };
+      expect([answer.status, details]).toEqual([
+        400,
+        [
+          {
+            field: "fingerprint",
+            error: "fingerprint must be 1 to 200 printable ASCII characters without a blank at either end",
+          },
+        ],
+      ]);
+    }
     expect(await countExports()).toBe(before);
-    await admin.database.query((sql) => sql`update models set listed_version = null where name = 'damaged'`);
   });
 
   test("makes two at once for one token and four for all, and refuses one more before anything is signed", async () => {
@@ -171,7 +227,7 @@ describe("POST /admin/v1/keys/{id}/bundle", () => {
     }
     expect(await countExports()).toBe(before);
     for (const each of held) await each.body?.cancel();
-    await admin.database.query((sql) => sql`update models set listed_version = null where name = 'huge'`);
+    await unlist("huge");
     admin.clock.advance(1_000);
     for (const deadline = Date.now() + 5_000; Date.now() < deadline; ) {
       const answer = await ask(key, { models: [] });
@@ -188,12 +244,7 @@ describe("The form of a bundle", () => {
   beforeEach(async () => {
     ({ cookie } = await client.logIn("editor"));
   });
-  const send = (key: IssuedKey, form: Record<string, string>) =>
-    fetch(`${admin.url}/console/keys/${key.id}/bundle`, {
-      method: "POST",
-      headers: { origin: admin.url, cookie },
-      body: new URLSearchParams(form),
-    });
+  const send = (key: IssuedKey, form: Record<string, string>) => sendForm(key, cookie, form);
 
   test("stands beside the export, says until when the license is valid and what is taken, and answers the bundle", async () => {
     const key = await admin.issue({ expiresAt: new Date(admin.clock.nowMs() + 6 * DAY_MS) });
@@ -227,7 +278,7 @@ describe("The form of a bundle", () => {
     };
     expect(await errorOf({ days: "7" }, "days")).toStartWith("It must be at most 6: the license ends on ");
     expect(await errorOf({ days: "6", models: "dear" }, "models")).toContain(
-      "the license may load no model that is named dear",
+      "the license may not load dear: the model needs the tier enterprise, and the license has research",
     );
     expect(await errorOf({ days: "6", models: "a b" }, "models")).toStartWith(
       "It must be names of models separated",

@@ -70,6 +70,9 @@ test("claviger bundle make and verify: a license, its models and added files in 
   expect([shown.status, shown.err]).toEqual([0, ""]);
   expect(shown.out).toContain("yes; not checked: revocation since then\n");
   expect(shown.out).toMatch(/models\/wave-1\.0\.onnx +good +17 {2}[0-9a-f]{64}\n/);
+  // Whose license it is, and for which audience it is signed.
+  expect(shown.out).toMatch(/^account +usr_[0-9a-f]{32}\n/);
+  expect(shown.out).toMatch(/\naudience +svc\n/);
   // The license in it is one that `licenses verify` accepts, and the manifest is not.
   const untarred = folder("untarred");
   expect(Bun.spawnSync(["tar", "-xf", to], { cwd: untarred }).exitCode).toBe(0);
@@ -148,6 +151,48 @@ describe("claviger bundle make for several machines", () => {
     expect(Math.abs(Date.parse(until) - Date.parse(says))).toBeLessThan(60_000);
   });
 
+  test("says of each machine until when its place is held, if a longer license is out for one of them", async () => {
+    const key = await issue("--max-machines", "3");
+    const to = folder("differing");
+    const of = ["--key", key.id, "--without-models", "--to", to];
+    const [longer] = (
+      await line.json(["bundle", "make", ...of, "--days", "300", "--fingerprint", "workstation-1"])
+    ).bundles;
+    const alone = ["--key", key.id, "--days", "30", "--fingerprint", "workstation-1", "--without-models"];
+    const asked = await make([...alone, "--to", "again.tar"], {
+      isTerminal: true,
+      isTyped: true,
+      input: "no\n",
+    });
+    expect(asked.err).toStartWith(
+      `The machine keeps its place of the license until ${longer.expires_at}, also if it is released earlier: check its fingerprint\nSign 1 license? `,
+    );
+    const made = await make([...alone, "--to", "again.tar"]);
+    expect(made.err).toContain(
+      `The machine keeps its place until ${longer.expires_at}, also if it is released`,
+    );
+    const machines = ["workstation-1", "workstation-2", "workstation-3"].flatMap((each) => [
+      "--fingerprint",
+      each,
+    ]);
+    const several = await make([
+      "--key",
+      key.id,
+      "--days",
+      "30",
+      ...machines,
+      "--without-models",
+      "--to",
+      folder("mixed"),
+    ]);
+    const [first, second, third] = several.err.split("\n");
+    expect(first).toBe(
+      "Each of the 3 machines gets or keeps a place of the license, also if it is released earlier: check their fingerprints",
+    );
+    expect(second).toBe(`  until ${longer.expires_at}: workstation-1`);
+    expect(third).toMatch(/^ {2}until \S+Z: workstation-2, workstation-3$/);
+  });
+
   test("makes those for which the license has places, and names the others", async () => {
     const key = await issue("--max-machines", "1");
     const to = folder("full");
@@ -158,8 +203,19 @@ describe("claviger bundle make for several machines", () => {
       "No bundle for workstation-2: Cannot export license: 1 of 1 places for machines are taken",
     );
     expect(readdirSync(to)).toEqual([expect.stringContaining("workstation-1")]);
-    const none = await make(["--key", key.id, "--fingerprint", "workstation-3", "--to", to]);
+    // It is said before anything is signed, and asked about those that get a place alone.
+    expect(err).toStartWith(
+      "No license for workstation-2: Cannot export license: 1 of 1 places for machines are taken",
+    );
+    expect(err.split("\n")[1]).toMatch(/^The machine gets a place of the license until /);
+    const typed = { isTerminal: true, isTyped: true, input: "yes\n" };
+    const none = await make(["--key", key.id, "--fingerprint", "workstation-3", "--to", to], typed);
     expect([none.status, none.out, readdirSync(to).length]).toEqual([1, "", 1]);
+    // Without a question, and without the promise of a place.
+    expect(none.err).toContain(
+      " Cannot export license: 1 of 1 places for machines are taken, the next one until ",
+    );
+    expect(none.err.split("\n")).toHaveLength(2);
   });
 });
 
@@ -193,6 +249,8 @@ describe("claviger bundle make refuses, and changes nothing:", () => {
       await refused([...of, ...to, "--fingerprint", "a", "--fingerprint", "a"]),
       await refused([...of, ...to, "--fingerprints", "missing.txt"]),
       await refused([...of, ...to, "--fingerprints", line.write("odd.txt", "fine\nnöt\n")]),
+      await refused([...of, ...to, "--fingerprints", line.write("blank.txt", "workstation-7 \n")]),
+      await refused([...of, ...to, "--fingerprint", " workstation-7"]),
       await refused([...of, ...to, "--fingerprints", line.write("empty.txt", "\n")]),
       await refused([...of, ...to, "--add", "missing.whl"]),
       await refused([...of, "--to", line.write("there.tar", "another file")]),
@@ -203,12 +261,16 @@ describe("claviger bundle make refuses, and changes nothing:", () => {
     expect(texts).toEqual([
       expect.stringContaining("1 claviger: Cannot make bundle: there is no key key_"),
       expect.stringContaining(
-        "1 claviger: Cannot make bundle: the license may load no model that is named nothing",
+        "1 claviger: Cannot make bundle: there is no model that is named nothing; see `claviger models list`",
       ),
       expect.stringContaining("2 claviger: Cannot make bundles: never.tar is no folder"),
       expect.stringContaining("2 claviger: Cannot make bundle: a is given twice"),
       expect.stringContaining("1 claviger: Cannot read missing.txt: there is no such file"),
-      expect.stringContaining("odd.txt: line 2 must be 1 to 200 printable ASCII characters"),
+      expect.stringContaining('odd.txt: line 2, "nöt", must be 1 to 200 printable ASCII characters'),
+      expect.stringContaining(
+        'blank.txt: line 1, "workstation-7 ", must be 1 to 200 printable ASCII characters ',
+      ),
+      expect.stringContaining("argument ' workstation-7' is invalid. It must be 1 to 200 printable"),
       expect.stringContaining("empty.txt: it must have 1 to 1000 fingerprints"),
       expect.stringContaining("missing.whl cannot be read: there is no such file"),
       expect.stringContaining("there.tar exists already; move it, or choose another name"),
@@ -222,12 +284,22 @@ describe("claviger bundle make refuses, and changes nothing:", () => {
   test("a license that counts machines without a fingerprint, and a key that was suspended", async () => {
     const counted = await issue("--max-machines", "1");
     expect(await refused(["--key", counted.id, "--to", "never.tar"])).toContain(
-      "1 claviger: Cannot export license: the license counts machines and is signed for one of them: fingerprint must be",
+      "1 claviger: Cannot export license: the license counts machines and is signed for one of them: fingerprint must be " +
+        "8 to 200 printable ASCII characters; give it with --fingerprint\n",
+    );
+    const two = ["--fingerprint", "workstation-1", "--fingerprint", "short"];
+    expect(await refused(["--key", counted.id, ...two, "--to", folder("short")])).toContain(
+      'fingerprint must be 8 to 200 printable ASCII characters, not "short"; give it with --fingerprint\n',
     );
     const key = await issue();
     await line.json(["keys", "suspend", key.id]);
-    expect(await refused(["--key", key.id, "--to", "never.tar"])).toContain(
-      "1 claviger: Cannot export license: ",
+    // Also before the models are looked at.
+    expect(await refused(["--key", key.id, "--to", "never.tar", "--model", "nothing"])).toContain(
+      "1 claviger: Cannot export license: the key is suspended; `claviger keys resume ",
+    );
+    const bounded = await issue("--max-offline-days", "14");
+    expect(await refused(["--key", bounded.id, "--to", "never.tar", "--days", "15"])).toContain(
+      "1 claviger: Cannot export license: the license is signed for at most 14 days",
     );
   });
 

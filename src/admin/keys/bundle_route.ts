@@ -1,15 +1,15 @@
 /** Makes a bundle for a customer without a network, as one download. */
 import * as v from "valibot";
 import { described } from "../../base/answer_fields.ts";
-import { numberField, parsedField } from "../../base/rule.ts";
+import { parsedField } from "../../base/rule.ts";
 import { findKey } from "../../licensing/keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
-import { SIGNED_DAYS, SIGNED_FINGERPRINT, USUAL_EXPORT_DAYS } from "../../licensing/signed_licenses/mod.ts";
 import { MODEL_NAME, MOST_MODELS_NAMED } from "../../models/bundles/mod.ts";
 import { REASON } from "../frame/api/fields.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { route } from "../frame/api/route.ts";
 import { downloadBundle } from "./download_bundle.ts";
+import { EXPORT_BODY } from "./export_body.ts";
 
 export const makeBundleRoute = route("POST /keys/:id/bundle", "keys:issue", {
   id: "makeBundle",
@@ -20,13 +20,7 @@ export const makeBundleRoute = route("POST /keys/:id/bundle", "keys:issue", {
     "its machine has a place of the license until the license ends. If the answer ends early, the connection is closed before its end.",
   path: keyFor("make bundle"),
   body: v.strictObject({
-    days: v.optional(
-      described(
-        numberField(SIGNED_DAYS),
-        `How many days the license is valid: ${USUAL_EXPORT_DAYS} by default, or the offline days of the license if these are fewer`,
-      ),
-    ),
-    fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),
+    ...EXPORT_BODY,
     models: v.nullish(
       described(
         v.pipe(
@@ -44,17 +38,17 @@ export const makeBundleRoute = route("POST /keys/:id/bundle", "keys:issue", {
     headers: ["Content-Disposition"],
   },
   codes: ["CONFLICT", "SERVICE_UNAVAILABLE"],
-  async run(options, { uuid: keyUuid, what, actor, now, restriction, right, body }) {
+  async run(options, { uuid: keyUuid, what, actor, now, restriction, right, body, request }) {
     const key = await findKey(options.database, { uuid: keyUuid }, { now });
     if (key === undefined) return refuseUnknownKey(what, keyUuid);
     const { days, fingerprint, models } = body;
     return await downloadBundle(
       {
-        ...{ keyUuid, actor, now, restriction, days, customer: key },
+        ...{ keyUuid, actor, now, restriction, days, key },
         fingerprint: fingerprint ?? undefined,
         models: models ?? undefined,
       },
-      { options, actor, right },
+      { options, actor, right, request },
     );
   },
 });

@@ -1,9 +1,11 @@
-/** The download of a bundle, for the API and the console: planned, exported and sent while it is read. */
+/** The download of a bundle, for the API and the console: planned, compared, exported and sent while it is read. */
 
+import { isHeld } from "../../audit/mod.ts";
 import { InFlight } from "../../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import type { KeySummary } from "../../licensing/keys/mod.ts";
 import type { ExportRequest } from "../../licensing/signed_licenses/mod.ts";
-import { nameBundle, planBundle, sealBundle } from "../../models/bundles/mod.ts";
+import { compareModels, nameBundle, planBundle, refuseNow, sealBundle } from "../../models/bundles/mod.ts";
 import type { AdminOptions } from "../frame/options.ts";
 import { type Downloader, streamDownload } from "../frame/stream_download.ts";
 
@@ -23,6 +25,13 @@ export function createBundlesInFlight(): InFlight {
   return new InFlight({ perSender: AT_ONCE_EACH, inAll: AT_ONCE });
 }
 
+/** The connection is silent while the models are compared, so this is less than `IDLE_TIMEOUT_SECONDS`. */
+const MOST_COMPARING_SECONDS = 20;
+const TOO_SLOW = refuseNow(
+  `its models could not be read within ${MOST_COMPARING_SECONDS} seconds; name fewer models, or use \`claviger bundle make\``,
+);
+const NOBODY_WAITS = refuseNow("its client has disconnected");
+
 /** So large that few parts ask for the right of the reader. Each leaves twice as much garbage. */
 const PART_BYTES = 1024 * 1024;
 const PARTS_BETWEEN_COLLECTIONS = 4;
@@ -30,26 +39,51 @@ const PARTS_BETWEEN_COLLECTIONS = 4;
 interface BundleRequest extends Omit<ExportRequest, "nonce" | "licenseUuid"> {
   /** The names of the models; by default all that the license may load and that are hosted here. */
   readonly models?: readonly string[] | undefined;
-  /** Whose license it is, for the name of the file. */
-  readonly customer: { readonly email: string; readonly organization: string };
+  readonly key: KeySummary;
 }
 
-/** Exports the license of a key and answers its bundle. What is refused changes nothing. */
+/**
+ * Exports the license of a key and answers its bundle. What is refused changes nothing: the models are read and compared before
+ * the license is signed, and read once more while they are sent.
+ */
 export async function downloadBundle(
-  { models, customer, ...request }: BundleRequest,
+  { models, key, ...request }: BundleRequest,
   downloader: Downloader & {
     readonly options: Pick<AdminOptions, "modelsPlace" | "bundlesInFlight" | "licenseSigner">;
+    readonly request: Request;
   },
 ): Promise<Response | Refusal> {
-  const { database, modelsPlace: place, bundlesInFlight: inFlight, licenseSigner } = downloader.options;
+  const {
+    database,
+    clock,
+    modelsPlace: place,
+    bundlesInFlight: inFlight,
+    licenseSigner,
+  } = downloader.options;
+  const { right, request: sent } = downloader;
   const { keyUuid, fingerprint, now } = request;
+  // Taken before the work: a signal that is asked for later does not tell of a client that has left.
+  const { signal } = sent;
   const open = async () => {
+    // Before the models are read, which takes longer.
+    const fingerprints = fingerprint === undefined ? [] : [fingerprint];
+    const foreseen = await licenseSigner.foresee(key, { ...request, fingerprints });
+    if (isRefusal(foreseen)) return foreseen;
     const plan = await planBundle(database, { place, keyUuid, models, now });
     if (isRefusal(plan)) return plan;
+    const untilMs = clock.monotonicMs() + MOST_COMPARING_SECONDS * 1_000;
+    const stop = () => {
+      if (signal.aborted) return NOBODY_WAITS;
+      return clock.monotonicMs() >= untilMs ? TOO_SLOW : undefined;
+    };
+    const wrong = (await compareModels(plan, { stop })) ?? stop();
+    if (wrong !== undefined) return wrong;
+    if (!(await isHeld(database, right, clock.now())))
+      return refuse(right.lost.code, `Cannot make bundle: ${right.lost.why}`);
     const sealed = await sealBundle(licenseSigner, plan, request);
     return isRefusal(sealed) ? sealed : inParts(sealed.read());
   };
-  const name = nameBundle({ ...customer, fingerprint, now }).replace(/\.tar$/, "");
+  const name = nameBundle({ ...key, fingerprint, now }).replace(/\.tar$/, "");
   const download = {
     ...{ what: "A bundle", name, ending: "tar", contentType: "application/x-tar" },
     ...{ inFlight, tooMany: TOO_MANY, partsBetweenCollections: PARTS_BETWEEN_COLLECTIONS, open },

@@ -8,12 +8,12 @@ import { parsedField } from "../../base/rule.ts";
 import { endIfStarted, isUnstarted, isWaiting } from "../../licensing/mod.ts";
 import {
   describeLongExport,
+  EXPORTED_FINGERPRINT,
   endOfExported,
   foreseeExport,
   MOST_EXPORT_DAYS,
   mostExportDays,
   SIGNED_DAYS,
-  SIGNED_FINGERPRINT,
   USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import type { Change, FormProps } from "../frame/console/action.ts";
@@ -25,7 +25,7 @@ import type { ActedKey } from "./key_action.ts";
 /** The fields of {@linkcode ExportFields}. */
 export const EXPORT_ENTRIES = {
   days: v.pipe(TEXT, parsedField(SIGNED_DAYS)),
-  fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SIGNED_FINGERPRINT))),
+  fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(EXPORTED_FINGERPRINT))),
 };
 
 type ExportChange = Change<ActedKey> & { readonly fields: FieldsOf<typeof EXPORT_ENTRIES> };

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { count, described, identifier } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { booleanField, inJsonSchema, numberField, parsedField } from "../../base/rule.ts";
+import { booleanField, inJsonSchema, parsedField } from "../../base/rule.ts";
 import {
   allowancesOfBody,
   changeLicense,
@@ -17,13 +17,7 @@ import {
   renderMove,
   TEXT_RULES,
 } from "../../licensing/mod.ts";
-import {
-  NONCE,
-  renderExport,
-  SIGNED_DAYS,
-  SIGNED_FINGERPRINT,
-  USUAL_EXPORT_DAYS,
-} from "../../licensing/signed_licenses/mod.ts";
+import { NONCE, renderExport } from "../../licensing/signed_licenses/mod.ts";
 import { EXPORTED_LICENSE } from "../frame/api/exported_license.ts";
 import {
   ALLOWANCES_BODY,
@@ -40,6 +34,7 @@ import {
 import { keyFor, licenseFor } from "../frame/api/path_ids.ts";
 import { route } from "../frame/api/route.ts";
 import { readAfterChange } from "../frame/log_failure.ts";
+import { EXPORT_BODY } from "./export_body.ts";
 import { CHANGED_LICENSE, LICENSE } from "./key_schemas.ts";
 import { withoutHiddenId } from "./keys_routes.ts";
 
@@ -184,13 +179,7 @@ export const exportLicenseRoute = route("POST /keys/:id/license", "keys:issue", 
     "file, also if it is released earlier. A license that starts on its first use (`started_at` is null) starts with the file.",
   path: keyFor("export license"),
   body: v.strictObject({
-    days: v.optional(
-      described(
-        numberField(SIGNED_DAYS),
-        `How many days it is valid: ${USUAL_EXPORT_DAYS} by default, or the offline days of the license if these are fewer`,
-      ),
-    ),
-    fingerprint: v.nullish(parsedField(SIGNED_FINGERPRINT)),
+    ...EXPORT_BODY,
     nonce: v.nullish(parsedField(NONCE)),
     ...REASON,
   }),

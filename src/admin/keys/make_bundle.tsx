@@ -49,6 +49,6 @@ export const makeBundle: KeyAction = action({
     const { of, fields, by, visit } = change;
     const refused = refuseExportDays(change);
     if (refused !== undefined) return refused;
-    return await downloadBundle({ keyUuid: uuidOf(of), ...fields, ...by, customer: of.key }, visit);
+    return await downloadBundle({ keyUuid: uuidOf(of), ...fields, ...by, key: of.key }, visit);
   },
 });

@@ -10,14 +10,14 @@ import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import type { RemedyName } from "../../base/remedy.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
-import { FINGERPRINT } from "../../licensing/machines/mod.ts";
+import { GIVEN_FINGERPRINT } from "../../licensing/machines/mod.ts";
 import {
+  DAYS_BY_DEFAULT,
   describeLongExport,
   type ForeseenLicense,
   renderExport,
   SIGNED_DAYS,
   type SignedLicense,
-  USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import { refuseOldProof } from "../../operators/mod.ts";
 import { type ChangedMonth, describeReport, type ReportResult, type Taken } from "../../usage/mod.ts";
@@ -45,7 +45,7 @@ const ENTRIES = {
   report: v.pipe(TEXT, v.nonEmpty("must be given")),
   new_journal: CONSENT,
   clock_ahead: CONSENT,
-  fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(FINGERPRINT))),
+  fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(GIVEN_FINGERPRINT))),
   days: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SIGNED_DAYS))),
 };
 const SENT = [...Object.keys(ENTRIES), "reason"];
@@ -127,7 +127,7 @@ function NextFields({ field }: Pick<FormProps<unknown>, "field">) {
         {...field("days")}
         label="Days of validity"
         inputmode="numeric"
-        hint={`By default ${USUAL_EXPORT_DAYS}, or the offline days of the license if these are fewer. More than those of the tier need a login of the last five minutes.`}
+        hint={`${DAYS_BY_DEFAULT.replace(/^b/, "B")}. More than those of the tier need a login of the last five minutes.`}
       />
     </fieldset>
   );

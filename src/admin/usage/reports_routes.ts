@@ -7,12 +7,12 @@ import { idRule, toId } from "../../base/ids.ts";
 import { bytesToRead } from "../../base/rate_limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { inJsonSchema, parsedField } from "../../base/rule.ts";
-import { FINGERPRINT } from "../../licensing/machines/mod.ts";
+import { GIVEN_FINGERPRINT } from "../../licensing/machines/mod.ts";
 import {
+  DAYS_BY_DEFAULT,
   type ForeseenLicense,
   renderExport,
   SIGNED_DAYS,
-  USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import type { Scope } from "../../operators/mod.ts";
 import {
@@ -89,11 +89,11 @@ export const importReportRoute = route("POST /usage/reports", "usage:import", {
       "The report counts with the days that it has, although the clock of its machine is ahead",
     ),
     fingerprint: v.optional(
-      parsedField(FINGERPRINT, { description: "That of the machine: then its next license is signed" }),
+      parsedField(GIVEN_FINGERPRINT, { description: "That of the machine: then its next license is signed" }),
     ),
     days: v.optional(
       parsedField(SIGNED_DAYS, {
-        description: `How many days the license is valid: ${USUAL_EXPORT_DAYS} by default, or its offline days if these are fewer`,
+        description: `How many days the license is valid; ${DAYS_BY_DEFAULT}`,
       }),
     ),
     key_id: v.optional(

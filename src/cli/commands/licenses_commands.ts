@@ -16,18 +16,16 @@ import {
 } from "../../licensing/mod.ts";
 import {
   checkLicense,
+  EXPORTED_FINGERPRINT,
   isTime,
   listOutstanding,
   NONCE,
   type OutstandingLicense,
   parseLicenseFile,
-  SIGNED_DAYS,
-  SIGNED_FINGERPRINT,
-  USUAL_EXPORT_DAYS,
   withoutReportKey,
 } from "../../licensing/signed_licenses/mod.ts";
 import { type CommandCall, command, databaseCommand, group } from "../command.ts";
-import { exportLicense } from "../export_license.ts";
+import { EXPORT_DAYS, exportLicense } from "../export_license.ts";
 import { noteExported } from "../export_notes.ts";
 import { limitOption, printRows } from "../list_options.ts";
 import { CONFIRMATION, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts";
@@ -116,14 +114,14 @@ const exporting = databaseCommand({
   description: "sign the license of a key as a file, for a customer without a network",
   arguments: KEY_ID,
   options: {
-    days: option(
-      `how many days it is valid; by default ${USUAL_EXPORT_DAYS}, or the offline days of the license if these are fewer`,
-      SIGNED_DAYS,
-      { as: "n" },
+    days: EXPORT_DAYS,
+    fingerprint: option(
+      "the fingerprint of the only machine that may use the license",
+      EXPORTED_FINGERPRINT,
+      {
+        as: "text",
+      },
     ),
-    fingerprint: option("the fingerprint of the only machine that may use the license", SIGNED_FINGERPRINT, {
-      as: "text",
-    }),
     nonce: option("a text to repeat in the license", NONCE, { as: "text" }),
     yes: CONFIRMATION.yes,
     ...REASON,

@@ -6,15 +6,15 @@ import { idRule, toId } from "../../base/ids.ts";
 import { readNamedFile } from "../../base/read_regular_file.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import { FINGERPRINT } from "../../licensing/machines/mod.ts";
+import { GIVEN_FINGERPRINT } from "../../licensing/machines/mod.ts";
 import {
   createLicenseSigner,
   createReportKeys,
+  DAYS_BY_DEFAULT,
   type ForeseenLicense,
   type LicenseSigner,
   renderExport,
   SIGNED_DAYS,
-  USUAL_EXPORT_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import {
   type ChangedMonth,
@@ -79,14 +79,12 @@ export const importing = databaseCommand({
     licenseOut: option("then sign the next license of the machine, and write it to this new file", PATH, {
       as: "file",
     }),
-    days: option(
-      `with --license-out: how many days it is valid; by default ${USUAL_EXPORT_DAYS}, or the offline days of the license if these are fewer`,
-      SIGNED_DAYS,
-      { as: "n" },
-    ),
+    days: option(`with --license-out: how many days it is valid; ${DAYS_BY_DEFAULT}`, SIGNED_DAYS, {
+      as: "n",
+    }),
     fingerprint: option(
       "with --license-out: the fingerprint of the machine, which no report names",
-      FINGERPRINT,
+      GIVEN_FINGERPRINT,
       {
         as: "text",
       },
@@ -211,14 +209,16 @@ async function prepareNext(
 }
 
 /** Says what will be signed, and what it takes and starts; returns whether it takes or starts something. */
-async function announceNext(call: DatabaseCall, { foreseen, days, fingerprint }: Next): Promise<boolean> {
+async function announceNext(call: DatabaseCall, { foreseen, fingerprint }: Next): Promise<boolean> {
   const { keyUuid, expiresAt } = foreseen;
   const key = await demandKey(call, keyUuid, "export license");
   call.print.note(
     `The next license of the machine is for ${toId("key", keyUuid)}, valid until ${toTimestamp(expiresAt)}`,
   );
   const startsTerm = announceTerm(call.print, key, call.now);
-  return announcePlaces(call, key, { days, machines: [fingerprint] }) || startsTerm;
+  const machine = { fingerprint, refusal: undefined, holdsPlace: false };
+  const placeUntil = foreseen.placeUntil ?? undefined;
+  return announcePlaces(call.print, [{ ...machine, placeUntil }]) || startsTerm;
 }
 
 /** Imports the reports one after the other. Whatever ends it early, what was imported is known. */

@@ -33,6 +33,7 @@ import {
   noteFetched,
   noteLicense,
   type SigningRequest,
+  USUAL_EXPORT_DAYS,
 } from "./note_license.ts";
 import { NAME_MACHINE, refuseDays, refuseExport } from "./refuse_export.ts";
 import { createReportKeys } from "./report_key.ts";

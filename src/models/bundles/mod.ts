@@ -13,6 +13,7 @@ export {
   MOST_MODELS_NAMED,
   MOST_SOURCES,
   planBundle,
+  refuseNow,
 } from "./plan_bundle.ts";
 export { type ReadBundle, readBundle } from "./read_bundle.ts";
 export { BundleBroken, compareModels, type SealedBundle, sealBundle } from "./seal_bundle.ts";

@@ -1,7 +1,7 @@
 /** What will be in a bundle besides its license. Everything that can be refused without the license is refused here. */
 import { createHash } from "node:crypto";
 import { openRegularFile, readChunks } from "../../base/read_regular_file.ts";
-import { type Refusal, refuse } from "../../base/refusal.ts";
+import { type Reason, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import type { ParsingRule } from "../../base/rule.ts";
 import { FILE_REASONS, reasonOf } from "../../base/system_error.ts";
@@ -11,6 +11,7 @@ import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { type BundledFile, MOST_BUNDLED_FILES } from "../../licensing/signed_licenses/mod.ts";
 import { BucketFailure } from "../bucket/mod.ts";
 import {
+  explainMissing,
   findCopy,
   type LoadableModel,
   listLoadable,
@@ -59,7 +60,6 @@ interface PlanOptions {
 
 /** What the refusals call the action. */
 const MAKE = "make bundle";
-const cannot = (why: string) => refuse("CONFLICT", `Cannot ${MAKE}: ${why}`);
 /** With its license. */
 export const MOST_SOURCES = MOST_BUNDLED_FILES - 1;
 /** The rule of a name in the list of models, and how many it may have. */
@@ -77,8 +77,8 @@ export const MODEL_NAMES: ParsingRule<readonly string[]> = {
 };
 
 /**
- * Finds the models of a bundle and reads the files that are added. Refuses an unknown key, a model that its license may not
- * load, a file that is missing or has another size than the registry says, and what a bundle cannot hold.
+ * Finds the models of a bundle and reads the files that are added. Refuses an unknown key, a model that is unknown or that its
+ * license may not load, a file that is missing or has another size than the registry says, and what a bundle cannot hold.
  */
 export async function planBundle(
   database: Pick<Database, "read">,
@@ -88,34 +88,61 @@ export async function planBundle(
   const loadable = await listLoadable(database, options);
   if (loadable === undefined) return refuseUnknownKey(MAKE, keyUuid);
   const missing = models?.find((name) => loadable.every((model) => model.name !== name));
-  if (missing !== undefined) return refuseModel(`the license may load no model that is named ${missing}`);
+  if (missing !== undefined)
+    return refuseModel(await explainMissing(database, { keyUuid, name: missing, now }));
   const elsewhere = loadable.filter(({ file }) => file === null).map(({ name }) => name);
   if (models !== undefined && elsewhere.length > 0)
-    return refuseModel(`the file of ${elsewhere[0]} is not hosted here`);
+    return refuseModel({ why: `the file of ${elsewhere[0]} is not hosted here` });
   try {
     const sources: BundleSource[] = [];
     for (const { file, ...model } of loadable)
       if (file !== null) sources.push(await toSource(place, { ...model, file }));
     for (const file of files) sources.push(await readAdded(file, onBytes));
     sources.sort(byPath);
-    const twice = sources.find(({ file }, index) => sources[index + 1]?.file.path === file.path);
-    if (twice !== undefined) return cannot(`two of its files would have the name ${twice.file.path}`);
+    const twice = findTwice(sources.map(({ file }) => file.path));
+    if (twice !== undefined) return refuseBundle(`two of its files would have the name ${twice}`);
     if (sources.length > MOST_SOURCES || loadable.length > MOST_SOURCES)
-      return cannot(
+      return refuseBundle(
         `it would have more than ${counted(MOST_SOURCES, "file")} beside its license; name the models`,
       );
     return { sources, elsewhere };
   } catch (error) {
-    if (error instanceof CannotHold) return cannot(error.message);
-    if (error instanceof BucketFailure)
-      return refuse("SERVICE_UNAVAILABLE", `Cannot ${MAKE}: ${error.message}`);
-    throw error;
+    if (error instanceof CannotHold) return refuseBundle(error.message);
+    return refuseBucket(error);
   }
 }
 
-function refuseModel(error: string): Refusal {
-  const fields = [{ field: "models", error }];
-  return refuse("INVALID_REQUEST", `Cannot ${MAKE}: ${error}`, { fields });
+/** Refuses what does not fit into a bundle as it is now. */
+export function refuseBundle(why: string): Refusal {
+  return refuse("CONFLICT", `Cannot ${MAKE}: ${why}`);
+}
+
+/** Returns the refusal for a fault of the bucket; throws any other fault. */
+export function refuseBucket(error: unknown): Refusal {
+  if (error instanceof BucketFailure) return refuseNow(error.message);
+  throw error;
+}
+
+/** Refuses for a cause that can pass by itself. */
+export function refuseNow(why: string): Refusal {
+  return refuse("SERVICE_UNAVAILABLE", `Cannot ${MAKE}: ${why}`);
+}
+
+/** Finds two names that are one name on a system that makes no difference between upper and lower case. */
+function findTwice(paths: readonly string[]): string | undefined {
+  const known = new Map<string, string>();
+  for (const path of paths) {
+    const other = known.get(path.toLowerCase());
+    if (other !== undefined)
+      return other === path ? path : `${path} where upper and lower case are the same: the other is ${other}`;
+    known.set(path.toLowerCase(), path);
+  }
+  return undefined;
+}
+
+function refuseModel({ why, remedy }: Reason): Refusal {
+  const fields = [{ field: "models", error: why }];
+  return refuse("INVALID_REQUEST", `Cannot ${MAKE}: ${why}`, { fields, remedy });
 }
 
 /** Thrown for a file that the bundle cannot have. */

@@ -13,7 +13,7 @@ import {
   MANIFEST_PATH,
   type SignedLicense,
 } from "../../licensing/signed_licenses/mod.ts";
-import { type BundlePlan, type BundleSource, byPath } from "./plan_bundle.ts";
+import { type BundlePlan, type BundleSource, byPath, refuseBucket, refuseBundle } from "./plan_bundle.ts";
 
 /** Thrown if the bytes of a file are not those that the manifest names. The message is a sentence for people. */
 export class BundleBroken extends Error {}
@@ -64,15 +64,25 @@ export async function sealBundle(
 }
 
 /**
- * Reads every model of a plan and compares it with the registry, before a license is signed for it. Throws
- * {@linkcode BundleBroken} for a file that is damaged.
+ * Reads every model of a plan and compares it with the registry, before a license is signed for it. Refuses a file that is
+ * damaged. `stop` is called after each part that was read: the refusal that it returns ends the work, and so does what it throws.
  */
 export async function compareModels(
   { sources }: BundlePlan,
-  { onBytes }: { readonly onBytes: (bytes: number) => void },
-): Promise<void> {
-  for (const source of sources)
-    if (source.file.kind === "model") for await (const chunk of readCompared(source)) onBytes(chunk.length);
+  { stop }: { readonly stop: () => Refusal | undefined },
+): Promise<Refusal | undefined> {
+  try {
+    for (const source of sources) {
+      if (source.file.kind !== "model") continue;
+      for await (const _ of readCompared(source)) {
+        const stopped = stop();
+        if (stopped !== undefined) return stopped;
+      }
+    }
+    return undefined;
+  } catch (error) {
+    return error instanceof BundleBroken ? refuseBundle(error.message) : refuseBucket(error);
+  }
 }
 
 /** Reads a file, and throws {@linkcode BundleBroken} at its end if its bytes are not those of its SHA-256. */

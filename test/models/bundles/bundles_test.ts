@@ -153,14 +153,16 @@ describe("planBundle() and sealBundle() refuse, and change nothing:", () => {
     expect(code).toBe("KEY_NOT_FOUND");
   });
 
-  test("a model that the license may not load, that is unknown, or that is not hosted here", async () => {
-    const none = (name: string) => [
-      "INVALID_REQUEST",
-      `Cannot make bundle: the license may load no model that is named ${name}`,
-      "models",
-    ];
-    expect(await refusedPlan({ models: ["wave", "costly"] })).toEqual(none("costly"));
-    expect(await refusedPlan({ models: ["nothing"] })).toEqual(none("nothing"));
+  test("a model that the license may not load, that is unknown, or that is not hosted here, and says which it is", async () => {
+    const wrong = (why: string) => ["INVALID_REQUEST", `Cannot make bundle: ${why}`, "models"];
+    expect(await refusedPlan({ models: ["wave", "costly"] })).toEqual(
+      wrong(
+        "the license may not load costly: the model needs the tier enterprise, and the license has research",
+      ),
+    );
+    expect(await refusedPlan({ models: ["nothing"] })).toEqual(
+      wrong("there is no model that is named nothing"),
+    );
     const { owner } = { owner: await kit.issueUuid({ tier: "commercial" }) };
     const [account] = await kit.database.query<{ uuid: string }>(
       (sql) =>
@@ -168,7 +170,9 @@ describe("planBundle() and sealBundle() refuse, and change nothing:", () => {
     );
     const custom = { name: "custom", requiresLicense: "commercial", ownerUuid: account?.uuid };
     await kit.host(custom, "theirs");
-    expect(await refusedPlan({ models: ["custom"] })).toEqual(none("custom"));
+    expect(await refusedPlan({ models: ["custom"] })).toEqual(
+      wrong("the model custom belongs to another account"),
+    );
     const theirs = await kit.make(owner, { models: ["custom"] });
     expect(Object.keys(await textsOf(theirs.bytes))).toContain("models/custom-1.0.0");
     await addNewModel(kit.database, { name: "elsewhere" }, { now: NOW });
@@ -181,6 +185,50 @@ describe("planBundle() and sealBundle() refuse, and change nothing:", () => {
       await planBundle(kit.database, { place: kit.place, keyUuid: await kit.issueUuid(), now: NOW }),
     );
     expect(all.elsewhere).toEqual(["elsewhere"]);
+  });
+
+  test("a model without a listed version, without its file, after the end of the updates, or without the feature for it", async () => {
+    await addNewModel(kit.database, { name: "withdrawn" }, { now: NOW });
+    await kit.database.query((sql) => sql`update models set listed_version = null where name = 'withdrawn'`);
+    const sentenceFor = async (name: string, keyUuid?: string) =>
+      ((await refusedPlan({ models: [name], ...(keyUuid && { keyUuid }) })) as string[])[1];
+    expect(await sentenceFor("withdrawn")).toBe(
+      "Cannot make bundle: no version of the model withdrawn is listed",
+    );
+    await addNewModel(kit.database, { name: "coming" }, { now: NOW });
+    await kit.database.query(
+      (sql) => sql`
+        update model_versions set file = null, download_url = null
+         where model_id = (select id from models where name = 'coming')`,
+    );
+    expect(await sentenceFor("coming")).toBe("Cannot make bundle: coming 1.0.0 waits for its file");
+    await kit.host({ name: "late" }, "late");
+    await kit.database.query(
+      (sql) => sql`
+        update model_versions set created_at = ${new Date(NOW.getTime() + 60_000)}::timestamptz
+         where model_id = (select id from models where name = 'late')`,
+    );
+    expect(await sentenceFor("late", await kit.issueUuid({ updatesUntil: NOW }))).toBe(
+      "Cannot make bundle: no version of late was registered before the updates of the license ended, at 2026-11-20T12:00:00Z",
+    );
+    const keyUuid = await kit.issueUuid({ tier: "commercial" });
+    const [license] = await kit.database.query<{ uuid: string; accountUuid: string }>(
+      (sql) =>
+        sql`select l.id as uuid, l.account_id as "accountUuid" from keys k join licenses l on l.id = k.license_id
+             where k.id = ${keyUuid}::uuid`,
+    );
+    await kit.host({ name: "own", requiresLicense: "commercial", ownerUuid: license?.accountUuid }, "own");
+    await kit.database.query(
+      (sql) => sql`
+        update licenses set own_features = '{"custom_models": {"granted": false}}'
+         where id = ${license?.uuid ?? ""}::uuid`,
+    );
+    expect(await sentenceFor("own", keyUuid)).toBe(
+      "Cannot make bundle: the license may not load own: it lacks the feature custom_models",
+    );
+    await kit.database.query(
+      (sql) => sql`update models set listed_version = null where name in ('coming', 'late', 'own')`,
+    );
   });
 
   test("a model whose file is missing or has another size", async () => {
@@ -215,6 +263,11 @@ describe("planBundle() and sealBundle() refuse, and change nothing:", () => {
     expect(await refusal(file("a"), file("a"))).toBe(
       "Cannot make bundle: two of its files would have the name files/a",
     );
+    // One file on a system that makes no difference between upper and lower case.
+    expect(await refusal(file("A.whl"), file("a.whl"))).toBe(
+      "Cannot make bundle: two of its files would have the name files/a.whl where upper and lower case are the same: the other is files/A.whl",
+    );
+    expect(await refusal(file("a"), file("B"), file("A"))).toContain("would have the name files/a where");
     expect(await refusal(file("a".repeat(95)))).toContain("has more than 100 characters");
     expect(await refusal({ name: "a", path: kit.dataDir })).toBe(
       `Cannot make bundle: ${kit.dataDir} cannot be read: it is a folder`,
@@ -352,6 +405,14 @@ describe("nameBundle()", () => {
     expect(name({ organization: "../../etc/passwd" })).toBe("etc-passwd-2026-11-20.tar");
   });
 
+  test("shortens what nobody reads whole: a long hash, and a long text", () => {
+    const hex = hash("sha256", "a machine");
+    expect(name({ fingerprint: hex })).toBe(`ada-example.org-${hex.slice(0, 12)}-2026-11-20.tar`);
+    const long = name({ fingerprint: "rack 3, ".repeat(20) });
+    expect(long).toMatch(/^ada-example\.org-rack-3-rack-3[a-z0-9-]+-[0-9a-f]{12}-2026-11-20\.tar$/);
+    expect(long.length).toBeLessThan(90);
+  });
+
   test("never gives two fingerprints one name, whatever their case", () => {
     const fingerprints = [
       "a b",
@@ -363,6 +424,9 @@ describe("nameBundle()", () => {
       "a--b",
       `${"x".repeat(60)}1`,
       `${"x".repeat(60)}2`,
+      hash("sha256", "one machine"),
+      hash("sha256", "another machine"),
+      hash("sha256", "one machine").toUpperCase(),
       "//",
     ];
     const names = fingerprints.map((fingerprint) => name({ fingerprint }).toLowerCase());

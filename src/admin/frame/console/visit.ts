@@ -33,6 +33,8 @@ export function createVisit(
       session.id,
       ROLES.filter((role) => mayUse(role, need)),
     ),
+    /** As it was sent, for an action that takes long: its signal tells that the browser has left. */
+    request: c.req.raw,
     /** Tells whether the role of the operator gives a right. */
     may: (need: Need) => mayUse(session.role, need),
   };
