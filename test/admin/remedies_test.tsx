@@ -16,6 +16,7 @@ import { loginOperator } from "../../src/operators/mod.ts";
 import { createTestInvocation } from "../cli/command_line.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { addNewModel } from "../support/new_model.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { issueRevoked, issueSuspended, newName } from "./sample_requests.ts";
@@ -33,6 +34,7 @@ beforeAll(async () => {
   const by = { actor: ACTOR, now: admin.clock.now() };
   orThrow(await loginOperator(admin.database, { name: operator, role: "viewer" }, by));
   await admin.token();
+  await addNewModel(admin.database, { name: "wave" }, { now: admin.clock.now() });
   things = {
     resume_key: (await issueSuspended(admin)).id,
     renew_license: key.id,
@@ -73,6 +75,7 @@ const TYPED_AGAIN: Readonly<Partial<Record<RemedyName, string>>> = {
   retire_leaked: "licenses rotate-signing-key",
   begin_journal: "usage import",
   allow_clock: "usage import",
+  name_machine: "licenses export",
 };
 
 function findCommand(program: Command, words: readonly string[]): Command {
@@ -139,6 +142,7 @@ describe.each(NAMES)("The remedy %s", (name) => {
 const WITHOUT_PAGE: readonly RemedyName[] = [
   ...([
     "give_role",
+    "name_machine",
     "extend_token",
     "shorten",
     "allow_new_account",
