@@ -34,7 +34,7 @@ const CLIENTS = {
 } as const;
 
 const GENUINE = "refused: the license is not genuine\n";
-const BEHIND = "refused: the clock is behind: correct it, or open a newer bundle or license\n";
+const BEHIND = "refused: the clock is behind: correct it, go online, or open a newer license\n";
 const NO_LICENSE = "refused: the file holds no license\n";
 const NOT_PINNED = "refused: none of the pinned keys has signed the license: update this program\n";
 const OTHER_MACHINE = "refused: the license is for another machine\n";
@@ -258,7 +258,10 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
         return (await line.json(["licenses", "export", key.id, "--days", `${days}`], { clock })).license;
       };
       // The license ended a minute ago. The tolerance of five minutes does not apply to the end.
-      await expectRefused(await exportAt(-1_441, 1), "refused: the license has expired: go online\n");
+      await expectRefused(
+        await exportAt(-1_441, 1),
+        "refused: the license has expired: go online, or ask the vendor for the next license\n",
+      );
       expect(await check(await exportAt(-1_439, 1))).toMatchObject({ status: 0 });
       expect(await check(await exportAt(4, 1))).toMatchObject({ status: 0 });
       await expectRefused(await exportAt(6, 1), BEHIND);
@@ -336,7 +339,9 @@ test("Only the page `offline` has clients, in three languages", async () => {
 });
 
 const refused = expect.stringMatching(/^refused: [^\n]+\n$/);
-const noTime = expect.stringMatching(/^refused: \S+\.seen holds no time: go online, or delete the file\n$/);
+const noTime = expect.stringMatching(
+  /^refused: \S+\.seen holds no time: correct the clock, and delete the file\n$/,
+);
 
 function day(license: string): string {
   const { exp } = JSON.parse(decode(license.split(".")[1] ?? "")) as { exp: number };

@@ -5,6 +5,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, createHmac } from "node:crypto";
 import {
+  chownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -17,6 +18,7 @@ import {
 import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { useFolder } from "../support/use_folder.ts";
+import { CLOSED_WHY } from "./license_reasons.ts";
 import { makeBundle } from "./sdk_bundles.ts";
 import {
   countEvents,
@@ -66,6 +68,8 @@ const OFFLINE = { LICENSE_KEY: "" };
 const LICENSE_ID = "lic_01a2038780767b698ef799a812850001";
 const REPORT_KEY = Buffer.alloc(32, 7);
 const REPORT = { machine: "5d".repeat(32), key: REPORT_KEY.toString("base64url") };
+/** What a machine in a closed network says. */
+const SENTENCES = CLOSED_WHY;
 
 /** Reads a report as the service does. */
 function readReport(path: string) {
@@ -287,10 +291,10 @@ describe("a module of the page `sdk` as a program", () => {
       using service = await startFakeService();
       const { run } = create(language, service.url);
       for (const args of [
-        ...[[], ["help"], ["activate", "now"], ["borrow", "long"], ["log"], ["send", "all"]],
+        ...[[], ["halp"], ["activate", "now"], ["borrow", "long"], ["log"], ["send", "all"]],
         ...[["download", "speller"], ["check", "license", "keys"], ["toString"], ["record"], ["open-bundle"]],
         ...[
-          ["report", "file", "--all"],
+          ["report", "file", "all"],
           ["report-again", "first", "file"],
         ],
       ]) {
@@ -309,6 +313,37 @@ describe("a module of the page `sdk` as a program", () => {
           expect(lines.join("\n")).toContain(command);
       }
       expect(service.requests).toEqual([]);
+    });
+
+    test.concurrent(`helps whoever asks for help, and names an option that it does not know: ${language.name}`, async () => {
+      const { run } = create(language, "", { LICENSE_KEY: "", LICENSE_STATE: "" });
+      const whole = await run("--help");
+      expect(whole).toEqual({ status: 0, out: expect.stringMatching(/^Usage: claviger_client/), lines: [] });
+      for (const command of ["activate", "open-bundle FILE", "report-again NUMBER FILE", "LICENSE_STATE"])
+        expect(whole.out).toContain(command);
+      for (const args of [["-h"], ["help"], ["help", "halp"]]) expect(await run(...args)).toEqual(whole);
+      for (const args of [
+        ["report", "--help"],
+        ["report", "file", "-h"],
+        ["help", "report"],
+      ])
+        expect(await run(...args)).toEqual({
+          ...{ status: 0, lines: [] },
+          out: expect.stringMatching(
+            /^Usage: \S+ report FILE \[--events\]\n {2}write a report of the use since the last one\n$/,
+          ),
+        });
+      for (const args of [["--version"], ["report", "file", "--all"], ["status", "-v"]]) {
+        const option = args.at(-1);
+        expect(await run(...args)).toEqual({
+          ...{ status: 2, out: "" },
+          lines: [
+            expect.stringMatching(
+              new RegExp(`^there is no option ${option}: claviger_client\\.\\w+ --help says what there is$`),
+            ),
+          ],
+        });
+      }
     });
   }
 
@@ -434,9 +469,10 @@ describe("a module of the page `sdk` as a program", () => {
       const [first = "", second = "", again = ""] = ["first", "second", "again"].map((name) =>
         join(home, name),
       );
-      expect(await lastOf(run("record", "inference"))).toBe(
-        "refused: there is no license: borrow one while there is a network",
-      );
+      const noLicense = `refused: ${SENTENCES.license_missing}`;
+      expect(await lastOf(run("record", "inference"))).toBe(noLicense);
+      for (const command of ["status", "features"])
+        expect(await run(command)).toMatchObject({ status: 1, lines: [noLicense] });
       writeFileSync(`${stateFile}.license`, signLicense());
       expect(await lastOf(run("report", first))).toBe(
         "refused: this license has no key for reports: ask the vendor for a file with --fingerprint",
@@ -476,7 +512,7 @@ describe("a module of the page `sdk` as a program", () => {
       writeFileSync(`${stateFile}.license`, signLicense({ sub: LICENSE_ID, report: REPORT, ...ended }));
       const state = () => JSON.parse(readFileSync(stateFile, "utf8"));
       writeFileSync(stateFile, JSON.stringify({ ...state(), seen: now - 3_600 }));
-      expect((await run("status")).status).toBe(1);
+      expect(await run("status")).toMatchObject({ status: 1, lines: [`refused: ${SENTENCES.expired}`] });
       // The time is kept also then, so that the clock cannot be set back to a time before the end.
       expect(state().seen).toBeWithin(now, now + 3_600);
       const event = JSON.parse(read("journal"));
@@ -484,7 +520,12 @@ describe("a module of the page `sdk` as a program", () => {
         ...{ idempotency_key: expect.stringMatching(/^[0-9a-f]{32}$/), event_type: "inference" },
         ...{ occurred_at: expect.stringMatching(/^[\dT:-]{19}\.\d{3}Z$/), model_name: "speller" },
       });
-      expect((await run("report", second, "--events")).out).toBe("2\n");
+      // A file that is there stays, and nothing is reported.
+      expect(await run("report", first)).toEqual({
+        ...{ status: 1, out: "" },
+        lines: [`refused: there is a file ${first} already: name another one, or move it away`],
+      });
+      expect((await run("report", "--events", second)).out).toBe("2\n");
       expect(readReport(second).fields).toEqual({
         ...{ ...same, journal, number: 2, previous: one.digest, events: [event] },
         days: [{ ...row, day: event.occurred_at.slice(0, 10), model_name: "speller" }],
@@ -499,6 +540,32 @@ describe("a module of the page `sdk` as a program", () => {
         `refused: there is no folder ${join(home, "missing")}: create it`,
       );
     });
+
+    test.skipIf(process.getuid?.() !== 0)(
+      `makes no files as root in the folder of another user: ${language.name}`,
+      async () => {
+        const { run, home, stateFile } = create(language, "", OFFLINE);
+        const bundle = join(home, "bundle.tar");
+        writeFileSync(bundle, makeBundle());
+        const list = () => readdirSync(home, { recursive: true }).toSorted();
+        chownSync(home, 65_534, 65_534);
+        const why = (path: string) =>
+          `refused: ${path} belongs to user nobody, who could not read what root writes: run this as that user`;
+        for (const args of [["status"], ["open-bundle", bundle], ["record", "inference"]]) {
+          expect(await run(...args)).toEqual({ status: 1, out: "", lines: [why(home)] });
+          expect(list()).toEqual(["bundle.tar", "keys.json"]);
+        }
+        chownSync(home, 0, 0);
+        mkdirSync(join(home, "models"));
+        chownSync(join(home, "models"), 65_534, 65_534);
+        expect(await lastOf(run("open-bundle", bundle, join(home, "models")))).toBe(
+          why(join(home, "models")),
+        );
+        expect((await run("open-bundle", bundle)).status).toBe(0);
+        chownSync(stateFile, 65_534, 65_534);
+        expect(await lastOf(run("status"))).toBe(why(stateFile));
+      },
+    );
 
     test.concurrent(`opens a bundle, and nothing of one that is not for it: ${language.name}`, async () => {
       const { run, home, read, stateFile } = create(language, "", OFFLINE);
@@ -522,11 +589,8 @@ describe("a module of the page `sdk` as a program", () => {
           makeBundle({ ...contents, license: { fingerprint: "workstation-8" } }),
           "the license is for another machine",
         ],
-        [
-          makeBundle({ ...contents, license: { iat: now + 900 } }),
-          "the clock is behind: correct it, or open a newer bundle or license",
-        ],
-        [makeBundle({ ...contents, license: { exp: now } }), "the license has expired: go online"],
+        [makeBundle({ ...contents, license: { iat: now + 900 } }), SENTENCES.clock_behind],
+        [makeBundle({ ...contents, license: { exp: now } }), SENTENCES.expired],
       ] as const) {
         const { status, out, lines } = await open(wrong, models, files);
         expect({ status, out, lines }).toEqual({ status: 1, out: "", lines: [`refused: ${why}`] });
@@ -563,10 +627,11 @@ describe("a module of the page `sdk` as a program", () => {
       // A clock that was a year ahead: the bundle that was opened already does not help, a newer one does.
       const ahead = { ...JSON.parse(readFileSync(stateFile, "utf8")), seen: now + 31_536_000 };
       writeFileSync(stateFile, JSON.stringify(ahead));
-      expect((await run("status")).status).toBe(1);
-      expect(await lastOf(open(bundle, models, files))).toBe(
-        "refused: the clock is behind: correct it, or open a newer bundle or license",
-      );
+      const behind = `refused: ${SENTENCES.clock_behind}`;
+      expect(await run("status")).toMatchObject({ status: 1, lines: [behind] });
+      expect(await lastOf(open(bundle, models, files))).toBe(behind);
+      // No clock makes an older one right.
+      expect(await lastOf(open(older))).toBe("refused: this bundle is older than the license that is there");
       expect((await open(makeBundle({ license: { iat: now - 9, nbf: now - 9 } }))).status).toBe(0);
       expect((await run("status")).status).toBe(0);
       expect(await lastOf(open(bundle, join(home, "none")))).toBe(

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
 import { useFolder } from "../support/use_folder.ts";
-import { WHY } from "./license_reasons.ts";
+import { CLOSED_WHY, WHY } from "./license_reasons.ts";
 import { makeBundle } from "./sdk_bundles.ts";
 import { PINNED_KEYS, signLicense } from "./sdk_fake_service.ts";
 import { hasCryptography, python, runProgram } from "./sdk_python.ts";
@@ -27,7 +27,7 @@ import claviger_client
 from claviger_client import *
 claims = {"sub": "${LICENSE.sub}", "iat": int(time.time()) - 60, "report": ${JSON.stringify(REPORT)}}
 def create(folder):
-    client = Client("", "", os.path.join(folder, "state"), fingerprint="workstation-7")
+    client = Client(state_file=os.path.join(folder, "state"), fingerprint="workstation-7")
     client.kept_license = lambda: (claims, {})
     return client
 def read_reports(client):
@@ -60,7 +60,8 @@ def look(seen, highest_iat, iat, now, **_):
     names, why = {"audience": "svc", "key_id": "key", "fingerprint": None}, None
     seen = clock_after(seen, highest_iat, iat)
     try:
-        check_terms({"aud": "svc", "key_id": "key", "iat": iat, "nbf": iat, "exp": now + 1}, now=now, seen=seen, **names)
+        claims = {"aud": "svc", "key_id": "key", "iat": iat, "nbf": iat, "exp": now + 1}
+        check_terms(claims, now=now, seen=seen, closed=False, **names)
     except Refused as refused:
         why = str(refused)
     return {"seen": seen, "why": why}
@@ -69,12 +70,14 @@ print(json.dumps({
     "client": claviger_client.CLIENT,
     "reports": [report(**case) for case in vectors["reports"]],
     "clocks": [look(**case) for case in vectors["clocks"]],
+    "sentences": [explain(case["reason"], closed=case["closed"]) for case in vectors["sentences"]],
 }))`,
           JSON.stringify(vectors),
         );
 
   test("are as the vectors say, and a report names the version of the module", async () => {
-    const { client, reports, clocks } = await results;
+    const { client, reports, clocks, sentences } = await results;
+    expect(sentences).toEqual(vectors.sentences.map(({ expect: sentence }) => sentence));
     expect(client).toBe(`python ${packageJson.version}`);
     expect(reports.length).toBe(vectors.reports.length);
     for (const [index, { name, expect: expected }] of vectors.reports.entries())
@@ -135,48 +138,59 @@ print(json.dumps([wrong, right, times[2:], read_reports(client)]))`);
     ]);
   });
 
-  test("a crash before or after any write loses no use, counts none twice, and leaves no gap in the numbers", async () => {
-    const counts = await runProgram(`${CLIENT}
-class Crash(BaseException):
-    pass
-replace, counts = os.replace, []
-for crash in range(9):
-    folder = os.path.join(${newFolder()}, str(crash))
+  test("a kill before any step of a report, and of the next one, loses no use, counts none twice, and the report after them holds all", async () => {
+    const steps = await runProgram(`${CLIENT}
+import shutil
+CHANGES = ("open", "os.rename", "os.remove", "os.link", "os.mkdir")
+def report_and_die(folder, name, step):
+    """Whether a process was killed before so many steps of a report."""
+    child = os.fork()
+    if child == 0:
+        left = [step]
+        def look(event, args):
+            if event in CHANGES:
+                left[0] -= 1
+                if left[0] < 0:
+                    os._exit(9)
+        client = create(folder)
+        sys.addaudithook(look)
+        client.report(os.path.join(folder, name), with_events=step % 3 == 0)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+home = ${newFolder()}
+def run(first, second):
+    """Whether both were killed."""
+    folder = os.path.join(home, "machine")
+    shutil.rmtree(folder, ignore_errors=True)
     os.mkdir(folder)
-    client, writes = create(folder), 0
+    client = create(folder)
     for _ in range(3):
         client.record("inference")
     assert client.report(os.path.join(folder, "first")) == 1
     for _ in range(4):
         client.record("inference", model_name="é")
-    def fail(new, path):
-        global writes
-        if writes == crash:
-            raise Crash
-        replace(new, path)
-        writes += 2
-        if writes == crash + 1:
-            raise Crash
-    os.replace, has_crashed = fail, False
-    try:
-        client.report(os.path.join(folder, "second"), with_events=crash % 3 == 0)
-    except Crash:
-        has_crashed = True
-    os.replace = replace
-    # Its lock stays after a crash.
-    with open(client.journal.path + ".lock", "w") as file:
-        file.write("999999999")
+    killed = [report_and_die(folder, "second", first)]
     client = create(folder)
     client.record("error")
-    while client.report(os.path.join(folder, "third")) is not None:
-        pass
-    client.report_again(2, os.path.join(folder, "again"))
-    found = read_reports(client)
-    counts.append([has_crashed, found[0], sum(found), client.journal.waiting(), os.path.exists(client.journal.path + ".lock")])
-print(json.dumps(counts))`);
-    const rest = [3, 8, 0, false];
-    // Four files are replaced: the report, the head, the journal and the copy.
-    expect(counts).toEqual(Array.from({ length: 9 }, (_, crash) => [crash < 8, ...rest]));
+    if second is not None:
+        killed.append(report_and_die(folder, "third", second))
+        client.record("model_load")
+    number = client.report(os.path.join(folder, "last"))
+    found, more = read_reports(client), 0 if second is None else 1
+    state = (first, second, killed, number, found, client.journal.waiting())
+    assert number == len(found) and found[0] == 3 and sum(found) == 8 + more and client.journal.waiting() == 0, state
+    assert client.report(os.path.join(folder, "last")) is None
+    assert not os.path.exists(client.journal.path + ".lock")
+    client.report_again(number, os.path.join(folder, "again"))
+    return killed
+steps = 0
+while run(steps, None)[0]:
+    steps += 1
+pairs = [run(first, second) for first in range(0, steps, 2) for second in range(1, steps, 3)]
+print(json.dumps([steps, sum(all(killed) for killed in pairs)]))`);
+    // Each step opens, renames, links or removes a file.
+    expect(steps[0]).toBeGreaterThan(20);
+    expect(steps[1]).toBeGreaterThan(60);
   });
 
   test("a clock before the license was issued does not make a report that the service refuses", async () => {
@@ -199,7 +213,7 @@ path = os.path.join(${newFolder()}, "state")
 Client("http://127.0.0.1:1", "svc_live_" + 48 * "0", path, fingerprint="workstation-7")
 with open(path) as file:
     before = file.read()
-Client("", "", path, fingerprint="workstation-7")
+Client(state_file=path, fingerprint="workstation-7")
 with open(path) as file:
     print(json.dumps(file.read() == before))`);
     expect(stays).toBe(true);
@@ -217,7 +231,7 @@ client = create(${home})
 until = time.monotonic() + 60
 while time.monotonic() < until:
     try:
-        client.report(os.path.join(${home}, f"{os.getpid()}"))
+        client.report(os.path.join(${home}, f"report {time.monotonic_ns()}"))
     except Refused as error:
         assert str(error) == "another report is being written: wait until it is done"
     if os.path.exists(client.reports) and sum(read_reports(client)) >= 1_200:
@@ -241,7 +255,7 @@ with open(client.journal.path, "rb") as file:
 with open(client.journal.path, "ab") as file:
     for index in range(20_010):
         file.write(to_json({**line, "idempotency_key": str(index), "model_name": str(index)}) + b"\\n")
-counts = [client.report(to), client.journal.waiting(), client.report(to), client.report(to), read_reports(client)]
+counts = [client.report(f"{to} 1"), client.journal.waiting(), client.report(f"{to} 2"), client.report(f"{to} 3"), read_reports(client)]
 def refused(work):
     try:
         work()
@@ -252,7 +266,8 @@ Journal.max_events = 30_000
 with open(client.journal.path, "ab") as file:
     file.write(b"{}\\n" * 30_000)
 full = refused(lambda: client.record("inference"))
-lost = client.report(to), refused(lambda: client.report(folder)), client.record("error") and refused(lambda: client.report(folder))
+long = os.path.join(folder, "x" * 300)
+lost = client.report(f"{to} 4"), refused(lambda: client.report(folder)), client.record("error") and refused(lambda: client.report(long))
 client.kept_license = lambda: ({**claims, "sub": "lic_other"}, {})
 other = refused(lambda: client.record("inference"))
 client.kept_license = lambda: (claims, {})
@@ -262,7 +277,11 @@ print(json.dumps([counts, full, lost, other, missing]))`);
     expect(answers).toEqual([
       [1, 11, 2, null, [20_000, 11]],
       "30001 uses wait in /state.journal: report them",
-      [3, null, "report 4 is in /state.reports, but not at : Is a directory; use report-again"],
+      [
+        3,
+        null,
+        `report 4 is in /state.reports, but not at /${"x".repeat(300)}: File name too long; use report-again`,
+      ],
       "/state.journal belongs to another license or machine: move it, its .head and /state.reports away",
       "/state.journal.head is missing or damaged: restore it, or move it, the journal and /state.reports away",
     ]);
@@ -276,7 +295,8 @@ def list_files():
     paths = [os.path.join(place, name) for place, _, names in os.walk(home) for name in names]
     return sorted((path, os.stat(path).st_mtime_ns, os.stat(path).st_ino) for path in paths)
 def open_one(bundle, keys, audience, fingerprint, change=lambda client: None):
-    client = Client("", "", os.path.join(home, "state"), fingerprint=fingerprint or "", keys=keys, audience=audience)
+    state_file = os.path.join(home, "state")
+    client = Client(state_file=state_file, fingerprint=fingerprint or "", keys=keys, audience=audience)
     change(client)
     with open(os.path.join(home, "bundle"), "wb") as file:
         file.write(bundle)
@@ -311,7 +331,7 @@ print(json.dumps([run(**case) for case in vectors["cases"]]))`,
       JSON.stringify(vectors.bundles),
     );
     const why = {
-      ...WHY,
+      ...CLOSED_WHY,
       not_genuine: expect.stringMatching(/^the bundle is not genuine/),
       not_pinned: "none of the pinned keys has signed the bundle: update this program",
     };
@@ -361,7 +381,8 @@ print(json.dumps([sorted(reasons), open_one(bundle, given["keys"], "svc", "works
       `${open()}
 given, works, real = json.load(sys.stdin), [], time.time
 for license in given["licenses"]:
-    client = Client("", "", os.path.join(home, "state"), fingerprint="workstation-7", keys=given["keys"], audience="svc")
+    state_file = os.path.join(home, "state")
+    client = Client(state_file=state_file, fingerprint="workstation-7", keys=given["keys"], audience="svc")
     with open(client.state_file + ".license", "w") as file:
         file.write(license)
     works.append(client.may_work())

@@ -14,6 +14,9 @@ import { hasCryptography, python, runProgram } from "./sdk_python.ts";
 setDefaultTimeout(120_000);
 
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
+/** What a client says that has no service to ask, and no keys to check a license. */
+const NOT_PINNED =
+  "no keys are pinned: give the client `keys` and `audience` (for commands LICENSE_KEYS and LICENSE_AUDIENCE)";
 const folder = useFolder();
 const install = createInstaller(folder, KEY);
 const newFolder = () => mkdtempSync(join(folder, "home-"));
@@ -321,7 +324,7 @@ print(json.dumps(found))`);
       ["the license service gives no answer: connection refused", ""],
       ["the license service gives no answer: its answer has status 200 and is not from the service", ""],
       ["the license service gives no answer: 503 SERVICE_UNAVAILABLE", ""],
-      ["the clock of this machine is behind: correct it, or go online", ""],
+      ["the clock is behind: correct it, go online, or open a newer license", ""],
       ["this machine has no place: activate it", ""],
     ]);
   });
@@ -518,7 +521,7 @@ describe.skipIf(python === undefined)("commands in long use: Python", () => {
     const client = create("");
     for (const [args, why] of [
       [[], "no command is given"],
-      [["help"], "there is no command help"],
+      [["halp"], "there is no command halp"],
       [["download", "speller"], "download needs NAME and FOLDER"],
       [["open-bundle"], "open-bundle needs FILE"],
       [["borrow", "long"], "borrow takes [DAYS]"],
@@ -548,7 +551,7 @@ describe.skipIf(python === undefined)("commands in long use: Python", () => {
         1,
         "cannot read the pinned keys /missing/keys.json: no such file; `claviger licenses public-keys` prints them",
       ],
-      [{}, 1, "refused: no answer is kept: run validate"],
+      [{}, 1, `refused: ${NOT_PINNED}`],
     ] as const)
       expect(await create("", more).run("features")).toEqual({ status, out: "", lines: [line] });
   });
@@ -582,6 +585,8 @@ describe.skipIf(python === undefined)("commands in long use: Python", () => {
     const err = join(newFolder(), "err");
     const env = { PATH: process.env.PATH ?? "", LICENSE_STATE: stateFile };
     const child = Bun.spawn(["bash", "-c", script, err, ...command], { env });
-    expect({ status: await child.exited, err: readFileSync(err, "utf8") }).toEqual({ status: 1, err: "" });
+    expect({ status: await child.exited, err: readFileSync(err, "utf8") }).toEqual({
+      ...{ status: 1, err: `refused: ${NOT_PINNED}\n` },
+    });
   });
 });

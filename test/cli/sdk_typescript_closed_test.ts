@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { Client, makeReport, Refused } from "../../src/cli/guide/sdk/claviger_client.ts";
+import { Client, explain, makeReport, Refused } from "../../src/cli/guide/sdk/claviger_client.ts";
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
 import { useFolder } from "../support/use_folder.ts";
 import { makeBundle } from "./sdk_bundles.ts";
@@ -28,15 +28,15 @@ function signReporting(more: object = {}): string {
 }
 
 /** A machine with a license that has a key for reports. */
-function create(license: string | undefined = signReporting()) {
+function create(license: string | null = signReporting()) {
   const home = mkdtempSync(join(folder, "home-"));
   const lines: string[] = [];
   const options = {
-    ...{ url: "", apiKey: "", stateFile: join(home, "state"), fingerprint: "workstation-7" },
+    ...{ stateFile: join(home, "state"), fingerprint: "workstation-7" },
     ...{ keys: PINNED_KEYS, audience: "svc", log: (line: string) => void lines.push(line) },
   };
   const file = (kind: string) => `${options.stateFile}.${kind}`;
-  if (license !== undefined) writeFileSync(file("license"), license);
+  if (license !== null) writeFileSync(file("license"), license);
   const path = (name: string) => join(home, name);
   return { home, path, file, lines, options, client: new Client(options), again: () => new Client(options) };
 }
@@ -103,46 +103,146 @@ describe("record() and report()", () => {
     expect(readReport(path("one"))).toMatchObject({ number: 1, previous: null, uses: 2 });
     expect(readReport(path("two"))).toMatchObject({ number: 2, previous: digestOf(path("one")), uses: 1 });
     for (const [index, name] of ["one", "two"].entries()) {
-      client.reportAgain(index + 1, path("again"));
-      expect(readFileSync(path("again"))).toEqual(readFileSync(path(name)));
+      client.reportAgain(index + 1, path(`again-${index}`));
+      expect(readFileSync(path(`again-${index}`))).toEqual(readFileSync(path(name)));
     }
     expect(readdirSync(file("reports")).toSorted()).toEqual(["000001.report", "000002.report"]);
   });
 
-  // The order in which a report is written. A crash may come after each step.
-  const STEPS = ["nothing", "taken", "sealed", "report", "head", "cut"] as const;
-
-  test.each(STEPS)("lose nothing and count nothing twice after a crash: %s", (last) => {
-    const { client, path, file, again } = create();
-    const hasDone = (step: (typeof STEPS)[number]) => STEPS.indexOf(last) >= STEPS.indexOf(step);
-    client.record("inference");
-    client.record("error");
-    const head = readFileSync(file("journal.head"));
-    const journal = readFileSync(file("journal"));
-    expect(client.report(path("one"))).toBe(1);
-    const one = readFileSync(path("one"), "utf8");
-    rmSync(path("one"));
-    if (!hasDone("head")) writeFileSync(file("journal.head"), head);
-    if (!hasDone("report")) rmSync(join(file("reports"), "000001.report"));
-    const seal = hasDone("sealed") ? '\n{"sealed":true}\n' : "";
-    if (!hasDone("taken")) writeFileSync(file("journal"), journal);
-    else if (!hasDone("cut")) writeFileSync(file("journal.old"), Buffer.concat([journal, Buffer.from(seal)]));
-
-    const restarted = again();
-    restarted.record("inference", { modelName: "after" });
-    const numbers = [1, 2, 3].map(() => restarted.report(path("usb"), { withEvents: true }));
-    expect(numbers.filter((number) => number !== null)).toEqual(
-      last === "nothing" ? [1] : hasDone("head") ? [2] : [1, 2],
+  test("lose nothing and count nothing twice after a kill before any step, and of the next report, and then hold all", async () => {
+    // The module with file functions that end at a step: nothing that follows is done, as after a kill.
+    const source = readFileSync(MODULE, "utf8");
+    const killable = join(folder, "killable.ts");
+    writeFileSync(
+      killable,
+      source.replace('from "node:fs"', `from ${JSON.stringify(join(folder, "fs.ts"))}`),
     );
-    const kept = readdirSync(file("reports"))
-      .toSorted()
-      .map((name) => join(file("reports"), name));
-    const reports = kept.map(readReport);
-    expect(reports.map(({ number }) => number)).toEqual(kept.map((_, index) => index + 1));
-    expect(reports.reduce((sum, { uses }) => sum + uses, 0)).toBe(3);
-    if (hasDone("report")) expect(readFileSync(kept[0] ?? "", "utf8")).toBe(one);
-    if (kept.length > 1) expect(reports[1]?.previous).toBe(digestOf(kept[0] ?? ""));
-    expect(existsSync(file("journal.old"))).toBe(false);
+    writeFileSync(
+      join(folder, "fs.ts"),
+      `import fs from "node:fs";
+export * from "node:fs";
+let left = Infinity;
+export const killAfter = (steps) => { left = steps; };
+const step = (name) => (...args) => {
+  if (--left < 0) throw new Error("killed");
+  return fs[name](...args);
+};
+${["renameSync", "rmSync", "linkSync", "appendFileSync", "mkdirSync", "writeSync"].map((name) => `export const ${name} = step("${name}");`).join("\n")}
+export const openSync = (path, flags, mode) => flags === "r" ? fs.openSync(path, flags) : step("openSync")(path, flags, mode);
+`,
+    );
+    const { killAfter } = await import(join(folder, "fs.ts"));
+    const { Client: Killable } = await import(killable);
+    /** Whether it was killed before so many steps. */
+    function killReport({ options, path, file }: ReturnType<typeof create>, steps: number): boolean {
+      const client = new Killable(options);
+      killAfter(steps);
+      try {
+        client.report(path(`killed-${steps}`), { withEvents: steps % 3 === 0 });
+        return false;
+      } catch (error) {
+        expect(String(error)).toContain("killed");
+        // Its process has ended.
+        if (existsSync(file("journal.lock"))) writeFileSync(file("journal.lock"), "999999999");
+        return true;
+      } finally {
+        killAfter(Number.POSITIVE_INFINITY);
+      }
+    }
+    /** Whether both reports were killed. */
+    function run(first: number, second?: number): boolean {
+      const machine = create();
+      const { client, path, file, again } = machine;
+      for (let use = 0; use < 3; use++) client.record("inference");
+      expect(client.report(path("one"))).toBe(1);
+      for (let use = 0; use < 4; use++) client.record("inference", { modelName: "é" });
+      const killed = [killReport(machine, first)];
+      client.record("error");
+      if (second !== undefined) {
+        killed.push(killReport(machine, second));
+        client.record("model_load");
+      }
+      const number = again().report(path("last"));
+      const kept = readdirSync(file("reports"))
+        .filter((name) => name.endsWith(".report"))
+        .toSorted()
+        .map((name) => join(file("reports"), name));
+      const reports = kept.map(readReport);
+      const uses = reports.reduce((sum, report) => sum + report.uses, 0);
+      expect({ first, second, uses, number }).toEqual({
+        ...{ first, second, uses: second === undefined ? 8 : 9, number: reports.length },
+      });
+      reports.forEach((report, index) => {
+        expect(report.number).toBe(index + 1);
+        expect(report.previous).toBe(index === 0 ? null : digestOf(kept[index - 1] ?? ""));
+      });
+      expect(again().report(path("last"))).toBeNull();
+      for (const kind of ["journal.old", "journal.new", "journal.lock"])
+        expect({ kind, isThere: existsSync(file(kind)) }).toEqual({ kind, isThere: false });
+      return killed.every((each) => each);
+    }
+    let steps = 0;
+    while (run(steps)) steps++;
+    expect(steps).toBeGreaterThan(15);
+    let both = 0;
+    for (let first = 0; first < steps; first++)
+      for (let second = 0; second < steps; second += 2) if (run(first, second)) both++;
+    expect(both).toBeGreaterThan(60);
+  }, 60_000);
+
+  test("replace no file: a report that is there is good, and another file is not", () => {
+    const { client, path, file } = create();
+    client.record("inference");
+    writeFileSync(path("usb"), "a photo");
+    const before = ["journal", "journal.head"].map((kind) => readFileSync(file(kind), "utf8"));
+    const taken = `there is a file ${path("usb")} already: name another one, or move it away`;
+    expect(() => client.report(path("usb"))).toThrow(taken);
+    expect(["journal", "journal.head"].map((kind) => readFileSync(file(kind), "utf8"))).toEqual(before);
+    expect(existsSync(file("reports"))).toBe(false);
+    expect(client.report(path("one"))).toBe(1);
+    // Nothing is new: the file of the report before stays as it is.
+    expect(client.report(path("one"))).toBeNull();
+    client.reportAgain(1, path("one"));
+    expect(() => client.reportAgain(1, path("usb"))).toThrow(taken);
+    expect(readFileSync(path("usb"), "utf8")).toBe("a photo");
+    client.record("inference");
+    expect(() => client.report(path("one"))).toThrow("already: name another one");
+    expect(readReport(path("one")).number).toBe(1);
+  });
+
+  test("write no report again that is of another journal, or that was changed", () => {
+    const { client, path, file } = create();
+    for (const name of ["one", "two", "three"]) {
+      client.record("inference");
+      client.report(path(name));
+    }
+    const kept = (number: number) => join(file("reports"), `00000${number}.report`);
+    const other = create();
+    for (const name of ["one", "two", "three"]) {
+      other.client.record("error");
+      other.client.report(other.path(name));
+    }
+    const expectRefused = (number: number) =>
+      expect(() => client.reportAgain(number, path("again"))).toThrow(
+        `${kept(number)} is not the report ${number} of this journal: put back the file that was there`,
+      );
+    // Of another journal; and with another use, which only the report after it can tell, or the head.
+    for (const [number, text] of [
+      [2, readFileSync(other.path("two"), "utf8")],
+      [1, readFileSync(path("one"), "utf8").replace(/\.[^.]*$/, ".AAAA\n")],
+      [3, readFileSync(path("three"), "utf8").replace(/\.[^.]*$/, ".AAAA\n")],
+      [3, readFileSync(path("two"), "utf8")],
+    ] as const) {
+      const good = readFileSync(kept(number));
+      writeFileSync(kept(number), text);
+      expectRefused(number);
+      writeFileSync(kept(number), good);
+    }
+    // Without the one after it, nobody can tell more.
+    rmSync(kept(2));
+    client.reportAgain(1, path("again"));
+    expect(readFileSync(path("again"))).toEqual(readFileSync(path("one")));
+    expect(() => client.reportAgain(2, path("more"))).toThrow("there is no report 2");
   });
 
   test("write a report again that was cut while it was written", () => {
@@ -161,10 +261,8 @@ describe("record() and report()", () => {
     expect(() => client.report(path("missing/usb"))).toThrow(
       `there is no folder ${path("missing")}: create it`,
     );
-    mkdirSync(path("usb"));
-    expect(() => client.report(path("usb"))).toThrow(
-      `report 1 is in ${file("reports")}, but not at ${path("usb")}`,
-    );
+    const long = path("x".repeat(300));
+    expect(() => client.report(long)).toThrow(`report 1 is in ${file("reports")}, but not at ${long}: `);
     client.reportAgain(1, path("stick"));
     expect(readReport(path("stick"))).toMatchObject({ number: 1, uses: 1 });
     expect(client.report(path("next"))).toBeNull();
@@ -235,10 +333,11 @@ describe("record() and report()", () => {
     const keys: string[] = [];
     for (let isLast = false; !isLast; ) {
       isLast = isOver;
-      number = client.report(path("usb"), { withEvents: true });
+      const to = path(`usb-${reports}`);
+      number = client.report(to, { withEvents: true });
       if (number !== null) {
         reports++;
-        const { events, ...fields } = readReport(path("usb"));
+        const { events, ...fields } = readReport(to);
         expect(fields.number).toBe(reports);
         for (const { idempotency_key } of events) keys.push(idempotency_key);
       }
@@ -352,7 +451,8 @@ describe("openBundle()", () => {
     const both = { modelsFolder: filesFolder, filesFolder };
     await expect(open(twice, both)).rejects.toThrow("two files of the bundle would be");
     expect(readdirSync(filesFolder).toSorted()).toEqual(["core-2.tar.gz", "empty", "speller-1.0.0.onnx"]);
-    await expect(client.openBundle(path("missing.tar"))).rejects.toThrow("ENOENT");
+    const missing = path("missing.tar");
+    await expect(client.openBundle(missing)).rejects.toThrow(`cannot read ${missing}: no such file`);
     expect(readdirSync(path("")).filter((name) => name.includes("-")).length).toBe(0);
     expect(readFileSync(file("license"), "utf8")).toEndWith("\n");
   });
@@ -434,7 +534,7 @@ describe("the clock", () => {
     }
     // Also after it was away.
     await expect(machine.again().giveBack()).rejects.toThrow(
-      "the place was not given back, and the license stays: no address of a service is set",
+      "no address of a service and no API key are set",
     );
     rmSync(machine.file("license"));
     writeFileSync(machine.file("license"), signReporting({ iat: now - 50, nbf: now - 50 }));
@@ -460,11 +560,38 @@ describe("the clock", () => {
   }
 });
 
-test("a client without an address sends nothing", async () => {
-  const { client } = create();
-  expect(await client.validate()).toBeNull();
-  expect(client.cause).toBe("no address of a service is set");
+test("a client without an address or a key says what is missing for what needs it, and does the rest", async () => {
+  const { client, options } = create();
+  const both =
+    "no address of a service and no API key are set: give them to the client (for commands LICENSE_URL and LICENSE_KEY)";
+  for (const ask of [
+    ...[() => client.validate(), () => client.activate(), () => client.release(), () => client.run()],
+    ...[() => client.borrow(), () => client.giveBack(), () => client.models(), () => client.sendEvents()],
+    ...[() => client.download("a", { folder }), () => client.runEvents()],
+  ])
+    await expect(ask()).rejects.toThrow(new Refused(both));
+  expect(() => client.logEvent("inference")).toThrow(both);
   expect(client.mayWork()).toBe(true);
+  const noUrl = new Client({ ...options, apiKey: `svc_live_${"0".repeat(48)}` });
+  await expect(noUrl.validate()).rejects.toThrow(
+    "no address of a service is set: give it to the client (for commands LICENSE_URL)",
+  );
+  const noKey = new Client({ ...options, url: "http://127.0.0.1:1" });
+  await expect(noKey.validate()).rejects.toThrow(
+    "no API key is set: give it to the client (for commands LICENSE_KEY)",
+  );
+});
+
+test("why() says what helps a machine in a closed network", () => {
+  const { client, file } = create(null);
+  expect(client.why()?.message).toBe(explain("license_missing", true));
+  const times = { iat: nowSeconds() - 600, nbf: nowSeconds() - 600, exp: nowSeconds() - 1 };
+  writeFileSync(file("license"), signReporting(times));
+  expect(client.why()?.message).toBe(explain("expired", true));
+  writeFileSync(file("license"), signReporting({ iat: nowSeconds() + 900 }));
+  expect(client.why()?.message).toBe(explain("clock_behind", true));
+  writeFileSync(file("license"), signReporting());
+  expect(client.why()).toBeNull();
 });
 
 test("reports name the version of Claviger with which the module comes", async () => {

@@ -63,8 +63,9 @@ describe.each(LANGUAGES.filter(({ module }) => module.endsWith(".ts")))(
         wrong: [],
         err: "",
       });
-      const { validations, batches, downloads, reports, clocks, bundles } = vectors;
-      const cases = [validations, batches, downloads, reports, clocks, bundles.cases, licenses.cases];
+      const { validations, batches, downloads, reports, clocks, sentences, bundles } = vectors;
+      const pure = [validations, batches, downloads, reports, clocks, sentences];
+      const cases = [...pure, bundles.cases, licenses.cases];
       expect(JSON.parse(stdout.toString()).checked).toBe(cases.reduce((sum, { length }) => sum + length, 0));
     });
   },
@@ -343,7 +344,7 @@ describe("licenses", () => {
     });
     writeFileSync(options.stateFile, JSON.stringify({ ...state, seen: now + 3_600 }));
     expect(() => new Client(options).claims()).toThrow(
-      "the clock is behind: correct it, or open a newer bundle or license",
+      "the clock is behind: correct it, go online, or open a newer license",
     );
   });
 
@@ -561,7 +562,7 @@ describe("places", () => {
     const state = JSON.parse(readFileSync(options.stateFile, "utf8"));
     writeFileSync(options.stateFile, JSON.stringify({ ...state, seen: state.seen + 3_600 }));
     expect(why(again())).toEqual({
-      ...{ message: "the clock of this machine is behind: correct it, or go online", code: "" },
+      ...{ message: "the clock is behind: correct it, go online, or open a newer license", code: "" },
     });
     service.on("/v1/machines/activate", () => place);
     expect(await client.activate()).toBe(true);
@@ -610,12 +611,12 @@ describe("download()", () => {
 
     const offline = new Client({ ...options, url: "" });
     const get = (more = {}) => offline.download("speller", { folder: home, ...more });
-    await expect(get()).rejects.toThrow("the service gave no answer");
+    await expect(get()).rejects.toThrow("no address of a service is set");
     writeFileSync(`${options.stateFile}.license`, signLicense());
     expect(offline.mayWork()).toBe(true);
     expect([await get(), await get({ version: "1.0.0" })]).toEqual([path, path]);
-    await expect(get({ version: "1.0" })).rejects.toThrow("the service gave no answer");
-    await expect(offline.download("spell", { folder: home })).rejects.toThrow("the service gave no answer");
+    await expect(get({ version: "1.0" })).rejects.toThrow("no address of a service is set");
+    await expect(offline.download("spell", { folder: home })).rejects.toThrow("no address of a service is set");
     // A newer file, and one of another model.
     for (const [name, text] of [
       ["speller-2.0.0.onnx", "newer"],

@@ -9,12 +9,14 @@ import {
   clockAfter,
   decideDownload,
   entitlementsOf,
+  explain,
   featuresAt,
   isFresh,
   keepValidation,
   makeReport,
   mayUse,
   type OpenedFile,
+  type Reason,
   Refused,
   readBundle,
   settleEvents,
@@ -22,7 +24,7 @@ import {
 } from "../../src/cli/guide/sdk/claviger_client.ts";
 import licenses from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
-import { WHY } from "./license_reasons.ts";
+import { CLOSED_WHY, WHY } from "./license_reasons.ts";
 
 type Answer = NonNullable<Parameters<typeof settleEvents>[1]>;
 
@@ -72,6 +74,8 @@ for (const { name, license_id, lines, made_at, with_events, expect, ...request }
   );
   compare(name, { text, uses, dropped, digest }, expect);
 }
+for (const { reason, closed, expect } of vectors.sentences)
+  compare(`the sentence of ${reason}`, [explain(reason as Reason, closed)], [expect]);
 for (const { name, seen, highest_iat, iat, now, expect } of vectors.clocks) {
   const latest = clockAfter(seen, highest_iat, iat);
   const isBehind = Math.max(latest, iat) > now + 300;
@@ -93,7 +97,8 @@ for (const { name, bundle, audience, key_id, fingerprint, now, seen, ...more } o
     } catch (error) {
       found.push({ why: error instanceof Refused ? whyOf(error.message) : String(error) });
     }
-  const expected = why === null ? { models, files } : { why: OF_BUNDLES.includes(why) ? why : WHY[why] };
+  const expected =
+    why === null ? { models, files } : { why: OF_BUNDLES.includes(why) ? why : CLOSED_WHY[why] };
   compare(name, found, [expected, expected, expected]);
 }
 process.stdout.write(JSON.stringify({ checked, wrong }));

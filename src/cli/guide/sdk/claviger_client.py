@@ -4,8 +4,9 @@ Needs Python 3.9 and no package; only the check of a signed license needs the pa
 `claviger guide sdk` has the rules. Pure functions contain them, and the test vectors are for these functions.
 
 As a module: call `client.activate()`, start `client.run` and `client.run_events` in daemon threads, and ask
-`client.may_work()` at every use; `client.why()` says for people why it is false. One process for each state file.
-As a command: claviger_client.py COMMAND, where COMMAND is one of those in USAGE below.
+`client.may_work()` at every use; `client.why()` says for people why it is false. One process for each state file;
+without a network all programs of a machine share one.
+As a command: claviger_client.py COMMAND; claviger_client.py --help lists the commands.
 Environment: LICENSE_URL, LICENSE_KEY, LICENSE_STATE (a file), and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
 LICENSE_KEYS (the file with the pinned keys) and LICENSE_AUDIENCE (the brand of the service).
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 if sys.platform != "win32":
-    import fcntl
+    import pwd
 
 CLIENT = "python 0.5.0"  # what reports of use say of this program
 
@@ -174,6 +175,42 @@ def decide(state: State, request: str, answer: Answer | None, sent_at: int, now:
         failed = dataclasses.replace(state, seen=seen, failures=min(state.failures + 1, 99))
         return failed, request, wait_after(status, answer, state.failures)
     return lost, "stop", 0
+
+# What is wrong, and what helps
+
+SENTENCES = {
+    # What is wrong; what helps where there is a network; what helps a machine in a closed network.
+    "no_place": ("this machine has no place", "activate it", "activate it"),
+    "license_missing": (
+        "there is no license",
+        "borrow one while there is a network",
+        "tell the vendor the fingerprint that status shows, and open the bundle or license for it with open-bundle",
+    ),
+    "expired": (
+        "the license has expired",
+        "go online, or ask the vendor for the next license",
+        "give the vendor a report, and open the next bundle or license with open-bundle",
+    ),
+    "clock_behind": (
+        "the clock is behind",
+        "correct it, go online, or open a newer license",
+        "correct it, or open a newer bundle or license",
+    ),
+}
+
+def explain(reason: str, *, closed: bool) -> str:
+    """What is wrong, and what helps, for people."""
+    wrong, online, offline = SENTENCES[reason]
+    return f"{wrong}: {offline if closed else online}"
+
+def explain_missing(has_url: bool, has_key: bool) -> str:
+    """What a client lacks that must ask the service; "" if nothing is missing."""
+    missing = [*([] if has_url else ["address of a service"]), *([] if has_key else ["API key"])]
+    if not missing:
+        return ""
+    names = " and ".join(name for name, has in (("LICENSE_URL", has_url), ("LICENSE_KEY", has_key)) if not has)
+    verb, them = ("are", "them") if len(missing) == 2 else ("is", "it")
+    return f"no {' and no '.join(missing)} {verb} set: give {them} to the client (for commands {names})"
 
 # Answers of the service
 
@@ -400,22 +437,22 @@ def read_claims(license: str) -> Fields:
 
 def check(
     license: str, pinned: Sequence[Mapping[str, Any]],
-    *, audience: str, key_id: str, fingerprint: str | None, now: int, seen: int,
+    *, audience: str, key_id: str, fingerprint: str | None, now: int, seen: int, closed: bool = False,
 ) -> Fields:
     """Returns the claims of a license; raises Refused if it must not be used. Call it at every use."""
     claims = verify(license, pinned)
-    check_terms(claims, audience=audience, key_id=key_id, fingerprint=fingerprint, now=now, seen=seen)
+    check_terms(claims, audience=audience, key_id=key_id, fingerprint=fingerprint, now=now, seen=seen, closed=closed)
     return claims
 
 def check_terms(
-    claims: Fields, *, audience: str, key_id: str, fingerprint: str | None, now: int, seen: int
+    claims: Fields, *, audience: str, key_id: str, fingerprint: str | None, now: int, seen: int, closed: bool
 ) -> None:
     """Raises Refused if a license with these claims must not be used."""
     check_names(claims, audience=audience, key_id=key_id, fingerprint=fingerprint)
     if max(claims["iat"], claims["nbf"], seen) > now + CLOCK_TOLERANCE:
-        raise Refused("the clock is behind: correct it, or open a newer bundle or license")
+        raise Refused(explain("clock_behind", closed=closed))
     if claims["exp"] <= now:
-        raise Refused("the license has expired: go online")
+        raise Refused(explain("expired", closed=closed))
 
 def check_names(claims: Fields, *, audience: str, key_id: str, fingerprint: str | None) -> None:
     """Raises Refused if a license or a manifest with these claims is for others."""
@@ -466,7 +503,7 @@ def latest_time(path: str, now: int) -> int:
     except FileNotFoundError:
         text = b"0"
     if not re.fullmatch(b"[0-9]{1,15}", text):
-        raise Refused(f"{path} holds no time: go online, or delete the file")
+        raise Refused(f"{path} holds no time: correct the clock, and delete the file")
     if now > int(text):
         write_file(path, [str(now).encode()])
     return int(text)
@@ -650,7 +687,8 @@ class EventQueue:
         self.path = path
         self.lock = threading.Lock()
         self.to_line = to_event_line
-        self.counted = (0, 0, True)  # a size of the file, its lines at that size, and whether the last one has an end
+        # Which file was counted last; its size, its lines at that size, and whether the last one has an end.
+        self.counted = (0, 0, 0, True)
 
     def add(self, event: Fields) -> None:
         line = self.to_line(event)
@@ -668,35 +706,39 @@ class EventQueue:
             return self.has_name(file)
 
     def write(self, file: Any, line: bytes) -> None:
-        size, lines, is_ended = self.count(file)
+        inode, size, lines, is_ended = self.count(file)
         line = line if is_ended else b"\n" + line  # a crash has cut the last line
         if lines >= self.max_events or size + len(line) > self.max_bytes:
             raise QueueFull(self.full.format(lines, self.path))
         if file.write(line) != len(line):
             raise OSError(f"cannot write {self.path}: the disk is full")
-        self.counted = (size + len(line), lines + 1, True)
+        self.counted = (inode, size + len(line), lines + 1, True)
 
     def has_name(self, file: Any) -> bool:
         with contextlib.suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(file.fileno()), os.stat(self.path))
         return False
 
-    def count(self, file: Any) -> tuple[int, int, bool]:
-        """Counts the lines again only if another process wrote to the file."""
-        size = file.seek(0, os.SEEK_END)
-        if size != self.counted[0]:
-            file.seek(0)
-            lines, last = 0, b""
+    def count(self, file: Any) -> tuple[int, int, int, bool]:
+        """Counts only the lines that another process has added."""
+        inode, size = os.fstat(file.fileno()).st_ino, file.seek(0, os.SEEK_END)
+        known, at, lines, is_ended = self.counted
+        if inode != known or size < at or not is_ended:
+            at, lines, is_ended = 0, 0, True
+        if size != at:
+            file.seek(at)
+            last = b""
             for part in read_parts(file):
-                lines, last = lines + part.count(b"\n"), part[-1:]
+                at, lines, last = at + len(part), lines + part.count(b"\n"), part[-1:]
             is_ended = last in (b"", b"\n")
-            self.counted = (size, lines if is_ended else lines + 1, is_ended)
+            lines = lines if is_ended else lines + 1
+        self.counted = (inode, at, lines, is_ended)
         return self.counted
 
     def waiting(self) -> int:
         try:
             with self.lock, open(self.path, "rb") as file:
-                return self.count(file)[1]
+                return self.count(file)[2]
         except FileNotFoundError:
             return 0
 
@@ -733,18 +775,14 @@ class EventQueue:
 
     def put(self, first: bytes, old: Any) -> None:
         """Replaces the file by these bytes and what follows in the old one."""
-        self.put_rest(first, old)
-        late = b"" if old.closed else old.read()  # lines of another process, for which the new file came too early
-        if late:
-            with open(self.path, "ab", buffering=0) as file:
-                file.write(late)
-
-    def put_rest(self, first: bytes, old: Any) -> None:
         new = write_new(self.path, itertools.chain([first], read_parts(old)))
         if os.name == "nt":  # which replaces no open file
             old.close()
         replace_file(new, self.path)
-        self.counted = (-1, 0, True)
+        late = b"" if old.closed else old.read()  # lines of another process, for which the new file came too early
+        if late:
+            with open(self.path, "ab", buffering=0) as file:
+                file.write(late)
 
 def to_event(occurred_at: str, event_type: str, *, metadata: Mapping[str, Any] | None, **more: Any) -> Fields:
     """A new event, with a key of its own and without the fields that have no value."""
@@ -761,6 +799,8 @@ def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON: the service would refuse the whole batch")
 
 # Reports of use
+
+SEAL = b'\n{"sealed":true}\n'  # the end of a journal that is being reported; no use has a line like it
 
 class Head(NamedTuple):
     """What the file beside the journal holds: whose journal it is, and its last report."""
@@ -779,7 +819,11 @@ class Report(NamedTuple):
     cut: Fields  # as in the head
 
 class Journal(EventQueue):
-    """The use that no report holds yet."""
+    """
+    The use that no report holds yet. Any number of processes may record at the same time, in either language, and none
+    of them waits for another. A report takes the journal away, so that what is recorded meanwhile goes into a new one,
+    and seals it. Lines before the seal are reported. Who finds its line after the seal adds it to the new journal.
+    """
 
     max_events, max_bytes = MAX_JOURNAL_USES, MAX_JOURNAL_BYTES
     full = "{} uses wait in {}: report them"
@@ -787,40 +831,91 @@ class Journal(EventQueue):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.to_line = lambda use: to_json(use) + b"\n"
-
-    def read(self) -> Iterable[bytes]:
-        with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
-            while line := file.readline(MAX_EVENT_BYTES + 1):
-                yield line
+        # What a report has taken; and what it takes while a crash of an earlier one has left the first.
+        self.taken, self.second = f"{path}.old", f"{path}.new"
 
     def append(self, line: bytes) -> bool:
-        """Returns whether the line was added. Then it is there once, also while another process cuts the file."""
+        """Returns whether the line counts. If not, it has to be added again."""
         with open(self.path, "ab+", buffering=0, opener=open_private) as file:
-            lock(file)
-            has_name = self.has_name(file)
-            if has_name:
-                self.write(file, line)
-            return has_name
+            self.write(file, line)
+            if self.has_name(file):
+                return True
+            file.seek(0)
+            text = file.read()
+            seal = text.find(SEAL)
+            return seal < 0 or text.find(line.strip()) < seal
 
-    def drop(self, cut: Fields) -> None:
-        """Removes the begin of the file if it is there still: each line has a random key, so it cannot come again."""
-        with contextlib.suppress(FileNotFoundError), self.lock, open(self.path, "rb+") as old:
-            lock(old)
-            if hash_begin(old, cut["bytes"]) == cut["sha256"]:
-                self.put_rest(b"", old)
+    def take(self, cut: Fields | None) -> None:
+        """Takes what is there, in one file, without the begin that the last report holds."""
+        self.merge()
+        if os.path.exists(self.taken):
+            self.seal(self.taken)
+            self.drop(cut)
+        if not size_of(self.path):
+            return
+        if os.path.exists(self.taken):
+            os.rename(self.path, self.second)
+            self.merge()
+        else:
+            os.rename(self.path, self.taken)
+            self.seal(self.taken)
+            self.drop(cut)
 
-def lock(file: Any) -> None:
-    """Keeps other processes out until the file is closed. Windows has no such lock."""
-    if sys.platform != "win32":
-        fcntl.flock(file, fcntl.LOCK_EX)
+    def merge(self) -> None:
+        """Adds the second taken journal to the first, once: each line has a random key, so it cannot come again."""
+        if not os.path.exists(self.second):
+            return
+        if not os.path.exists(self.taken):
+            os.rename(self.second, self.taken)
+            return
+        first, second = self.seal(self.taken), self.seal(self.second)
+        if not first.endswith(second):
+            end = b"" if first.endswith(b"\n") else b"\n"
+            write_file(self.taken, [first, end, second, SEAL])
+        os.remove(self.second)
 
-def hash_begin(file: Any, size: int) -> str:
-    """SHA-256 of so many bytes, which are read; "" if the file is shorter."""
-    digest = hashlib.sha256()
-    while size > 0 and (part := file.read(min(CHUNK_BYTES, size))):
-        digest.update(part)
-        size -= len(part)
-    return digest.hexdigest() if size == 0 else ""
+    def seal(self, path: str) -> bytes:
+        """Seals a taken journal if it is not sealed. Returns what stands before the seal."""
+        text = read_whole(path)
+        if SEAL not in text:
+            with open(path, "ab", buffering=0) as file:
+                file.write(SEAL)
+            text = read_whole(path)
+        return text[: text.find(SEAL)]
+
+    def drop(self, cut: Fields | None) -> None:
+        """Removes the begin of the taken journal that a report holds, if it is there still."""
+        if cut is None or not os.path.exists(self.taken):
+            return
+        size, end = cut["bytes"], len(self.seal(self.taken))
+        text = read_whole(self.taken)
+        # A last line without an end has the first byte of the seal as its end.
+        rest = text[size : max(size, end)]
+        if len(text) < size or hashlib.sha256(text[:size]).hexdigest() != cut["sha256"]:
+            return
+        if rest.strip() == b"":
+            os.remove(self.taken)
+        else:
+            write_file(self.taken, [rest, SEAL])
+
+    def read(self) -> Iterable[bytes]:
+        """The lines that a report has taken."""
+        with contextlib.suppress(FileNotFoundError), open(self.taken, "rb") as file:
+            while (line := file.readline(MAX_EVENT_BYTES + 1)) and line != SEAL.lstrip():
+                yield line
+
+    def waiting(self) -> int:
+        return super().waiting() + sum(line.endswith(b"\n") and line.strip() != b"" for line in self.read())
+
+def size_of(path: str) -> int:
+    """0 if there is no such file."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.getsize(path)
+    return 0
+
+def read_whole(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(4 * MAX_JOURNAL_BYTES)
 
 @contextlib.contextmanager
 def lock_file(path: str, refusal: str) -> Iterator[None]:
@@ -828,7 +923,7 @@ def lock_file(path: str, refusal: str) -> Iterator[None]:
     file = create_lock(path)
     if file is None:
         if is_left(path):
-            remove(path)
+            remove_lock(path)
         file = create_lock(path)
     if file is None:
         raise Refused(refusal)
@@ -838,6 +933,59 @@ def lock_file(path: str, refusal: str) -> Iterator[None]:
     finally:
         os.close(file)
         remove(path)
+
+def remove_lock(path: str) -> None:
+    """Removes a lock that a process has left, and not one that another process has made just now."""
+    taken = f"{path}.{secrets.token_hex(8)}"
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, taken)
+        if not is_left(taken):
+            put_new(taken, path)
+        remove(taken)
+
+def put_new(new: str, path: str) -> bool:
+    """Gives a new file its name, unless another one has it. Returns whether it did; the caller removes `new`."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a disk without such links, as many sticks are
+        if os.path.lexists(path):
+            return False
+        os.rename(new, path)
+    return True
+
+def write_once(path: str, data: bytes) -> None:
+    """Writes a file, and replaces none. A file with the same bytes is good."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        if file.read(len(data) + 1) == data:
+            return
+    refuse_existing(path)
+    new = write_new(path, [data])
+    try:
+        if not put_new(new, path):
+            refuse_existing(path)
+    finally:
+        remove(new)
+
+def refuse_existing(path: str) -> None:
+    if os.path.lexists(path):
+        raise Refused(f"there is a file {path} already: name another one, or move it away")
+
+def refuse_root(path: str) -> None:
+    """Refuses to make files as root for the program of another user, who could not read them."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        return
+    there = path if os.path.exists(path) else os.path.dirname(path) or "."
+    uid = os.stat(there).st_uid if os.path.exists(there) else 0
+    if uid != 0:
+        user = str(uid)
+        with contextlib.suppress(KeyError):
+            user = pwd.getpwuid(uid).pw_name
+        raise Refused(f"{there} belongs to user {user}, who could not read what root writes: run this as that user")
+
+def to_reason(error: OSError) -> str:
+    return "no such file" if isinstance(error, FileNotFoundError) else error.strerror or type(error).__name__
 
 def create_lock(path: str) -> int | None:
     with contextlib.suppress(FileExistsError):
@@ -862,19 +1010,15 @@ def is_left(path: str) -> bool:
     return False
 
 def write_report(
-    lines: Iterable[bytes], head: Head, key: bytes,
-    *, made_at: int, clients: Sequence[str], with_events: bool, most: int | None = None,
+    lines: Iterable[bytes], head: Head, key: bytes, *, made_at: int, clients: Sequence[str], with_events: bool
 ) -> Report:
-    """
-    Makes the next report of a journal from its oldest lines: as many as one report can hold, and at most so many uses.
-    The same lines give the same text.
-    """
+    """Makes the next report of a journal from its oldest lines: as many as one report can hold."""
     made = render(made_at)
     rows: dict[tuple[str, str, bool, str], list[int]] = {}
     events: list[bytes] = []
     keys: set[str] = set()
     digest, size, json_bytes, uses, dropped = hashlib.sha256(), 0, 1_000 + 70 * len(clients), 0, 0
-    most = MAX_REPORT_EVENTS if with_events and most is None else most
+    most = MAX_REPORT_EVENTS if with_events else None
     for line in lines:
         # The last line may have no end: after a crash, or while another process writes it.
         if uses == most or not line.endswith(b"\n") and len(line) <= MAX_EVENT_BYTES:
@@ -933,6 +1077,12 @@ def to_row(row: tuple[str, str, bool, str], counts: Sequence[int]) -> Fields:
     day, event_type, has_model, model = row
     names = {"day": day, "event_type": event_type, "model_name": model if has_model else None}
     return {**names, "count": counts[0], "failed": counts[1]}
+
+def decode_payload(text: str) -> bytes:
+    """What a report says; b"" if it is none."""
+    with contextlib.suppress(LookupError, ValueError):
+        return decode(text.split(".")[1])
+    return b""
 
 def to_json(fields: Fields) -> bytes:
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -1276,18 +1426,23 @@ class Client:
     """
     A client with a state file of its own, for one process. Its folder must exist; the files beside it begin with the
     same name. Threads may share a client.
-    For a machine that never has a network, `url` and `api_key` are "": no key has to be there.
+    For a machine that never has a network, leave out `url` and `api_key`: what needs them raises Refused. There all
+    programs of a machine share one state file.
     `keys` are the pinned keys, as a JWK set or the path of one; with `audience` they check signed licenses.
     `log` is called with one line of text. `on_refused` is called with each event that nobody will count: the event, a
     code and a sentence.
     """
 
     def __init__(
-        self, url: str, api_key: str, state_file: str, *, fingerprint: str = "", name: str = "",
+        self, url: str = "", api_key: str = "", state_file: str = "", *, fingerprint: str = "", name: str = "",
         log: Callable[[str], object] | None = None, keys: Mapping[str, Any] | str | None = None, audience: str = "",
         on_refused: Callable[[Fields, str, str], object] | None = None,
     ) -> None:
         check_settings(url, api_key, fingerprint)
+        if state_file == "":
+            raise TypeError("a client needs a state_file")
+        if url == "":
+            refuse_root(state_file)
         self.url, self.api_key, self.state_file, self.name, self.audience = url, api_key, state_file, name, audience
         self.log: Callable[[str], object] = log or (lambda _: None)
         self.on_refused: Callable[[Fields, str, str], object] = on_refused or (lambda *_: None)
@@ -1335,11 +1490,28 @@ class Client:
             return None
         if self.refusal is not None:
             return self.refusal
+        if self.is_closed(self.terms()):
+            try:
+                self.claims()
+            except (Refused, OSError) as error:
+                return error if isinstance(error, Refused) else Refused(str(error))
         if int(time.time()) < self.state.seen - CLOCK_TOLERANCE:
-            return Refused("the clock of this machine is behind: correct it, or go online")
+            return Refused(explain("clock_behind", closed=False))
         if self.no_answer:
             return Refused(f"the license service gives no answer: {self.no_answer}")
-        return Refused("this machine has no place: activate it")
+        return Refused(explain("no_place", closed=False))
+
+    def is_closed(self, terms: Fields) -> bool:
+        """Whether licenses come from the vendor as files, and not over a network."""
+        return self.missing() != "" or terms.get("borrowed") is False and os.path.exists(f"{self.state_file}.license")
+
+    def missing(self) -> str:
+        """What the client lacks to ask the service; "" if nothing."""
+        return explain_missing(self.url != "", self.api_key != "")
+
+    def require_service(self) -> None:
+        if self.missing():
+            raise Refused(self.missing())
 
     def licensed_until(self) -> int:
         """The end of the signed license in Unix seconds; 0 if it is not good now."""
@@ -1379,7 +1551,7 @@ class Client:
         self.gave_up = ""
         for _ in range(MAX_TRIES - 1):
             following, seconds = self.step(request)
-            if following != request or self.url == "" or self.answer is not None and self.answer.status == 409:
+            if following != request or self.answer is not None and self.answer.status == 409:
                 return following
             pause(seconds, threading.Event())
         following = self.step(request)[0]
@@ -1507,7 +1679,7 @@ class Client:
             # The first license says the id of the key.
             key_id = terms.get("key_id") or claims.get("key_id")
             seen = clock_after(self.state.seen, highest_of(terms), claims["iat"])
-            self.check_terms(claims, key_id, int(time.time()), seen)
+            self.check_terms(claims, key_id, int(time.time()), seen, closed=not borrowed)
             for path, waiting in (new or {}).items():
                 os.replace(waiting, path)
             # After a crash before the next write, the license corrects the clock once more.
@@ -1582,12 +1754,18 @@ class Client:
 
     def claims(self) -> Fields:
         """Returns the claims of the signed license; raises Refused if it is not good now. Call it at every use."""
+        before = self.verified[0]
         claims, terms = self.kept_license()
+        if before not in ("", self.verified[0]):
+            # Another process has opened a bundle, which may have corrected the clock.
+            saved = self.read()
+            if saved.owner == self.state.owner:
+                self.state = dataclasses.replace(self.state, seen=saved.seen)
         now, highest = int(time.time()), highest_of(terms)
         key_id = terms.get("key_id") or claims.get("key_id")
         seen = clock_after(self.state.seen, highest, claims["iat"])
         try:
-            self.check_terms(claims, key_id, now, seen)
+            self.check_terms(claims, key_id, now, seen, closed=self.is_closed(terms))
         except Refused:
             # Also after its end: otherwise the clock could be set back to a time before it.
             with self.lock, contextlib.suppress(OSError):
@@ -1614,9 +1792,9 @@ class Client:
         try:
             license = read_license(path)
         except FileNotFoundError:
-            raise Refused("there is no license: borrow one while there is a network") from None
+            raise Refused(explain("license_missing", closed=self.missing() != "")) from None
         except OSError as error:
-            raise Refused(f"cannot read {path}: {error.strerror}") from None
+            raise Refused(f"cannot read {path}: {to_reason(error)}") from None
         terms = read_fields(f"{path}.terms")
         if terms.get("owner", self.state.owner) != self.state.owner:
             raise Refused("the license is for another key")
@@ -1635,11 +1813,16 @@ class Client:
         """
         pinned = self.pinned_keys()
         folders = {"model": models_folder, "file": files_folder}
+        refuse_root(self.state_file)
         for folder in folders.values():
             if folder is not None:
                 check_folder(folder)
-        with open(path, "rb") as file:
-            is_license = file.read(len(LICENSE_BEGIN)) == LICENSE_BEGIN.encode()
+                refuse_root(folder)
+        try:
+            with open(path, "rb") as file:
+                is_license = file.read(len(LICENSE_BEGIN)) == LICENSE_BEGIN.encode()
+        except OSError as error:
+            raise Refused(f"cannot read {path}: {to_reason(error)}") from None
         if is_license:  # an exported file, which comes without models
             license = read_license(path)
             claims = self.verify(license)
@@ -1689,9 +1872,9 @@ class Client:
             self.verified = (license, verify(license, self.pinned_keys()))
         return self.verified[1]
 
-    def check_terms(self, claims: Fields, key_id: Any, now: int, seen: int) -> None:
-        audience, fingerprint = self.audience, self.state.fingerprint
-        check_terms(claims, audience=audience, key_id=key_id, fingerprint=fingerprint, now=now, seen=seen)
+    def check_terms(self, claims: Fields, key_id: Any, now: int, seen: int, *, closed: bool) -> None:
+        names = {"audience": self.audience, "key_id": key_id, "fingerprint": self.state.fingerprint}
+        check_terms(claims, **names, now=now, seen=seen, closed=closed)
 
     def pinned_keys(self) -> list[Fields]:
         if not self.pinned or not self.audience:
@@ -1720,8 +1903,9 @@ class Client:
         folder = os.path.abspath(folder)
         try:
             model = self.find_model(name, version)
-        except NoAnswer as error:
-            found = find_downloaded(name, version, folder) if self.may_work() else None
+        except Refused as error:
+            is_unasked = isinstance(error, NoAnswer) or self.missing() != ""
+            found = find_downloaded(name, version, folder) if is_unasked and self.may_work() else None
             if found is None:
                 raise
             self.log(f"download: {to_line(error)}; {found} is there already")
@@ -1809,6 +1993,7 @@ class Client:
         do. `occurred_at` is a time with its zone, or a text such as 2026-10-31T23:59:58.250Z; without it the event
         occurred now. Raises ValueError for fields that the service would refuse.
         """
+        self.require_service()
         try:
             event = to_event(
                 to_time(time.time() if occurred_at is None else occurred_at), event_type,
@@ -1826,12 +2011,14 @@ class Client:
         Sends the events that wait, oldest first, until none is left or four tries in a row failed. Begins no request
         and no wait after `timeout` seconds; by default there is no such bound.
         """
+        self.require_service()
         ends = time.monotonic() + timeout if timeout is not None else None
         accepted, refused, _ = self.send_all(threading.Event(), ends)
         return Counts(accepted, refused, self.events.waiting())
 
     def run_events(self, stopped: threading.Event | None = None) -> None:
         """Sends events as they come, until the service refuses the key, or until the event."""
+        self.require_service()
         stopped = stopped or threading.Event()
         while not stopped.is_set():
             seconds = LOOK_SECONDS
@@ -1928,7 +2115,8 @@ class Client:
     ) -> str:
         """
         Keeps a use for the next report, and returns its key. For a machine that never has a network; its license must
-        have a key for reports. Raises ValueError for fields that the service would refuse.
+        have a key for reports. An inference is a unit of the quota, also with `success=False`: record only what counts.
+        Raises ValueError for fields that the service would refuse.
         """
         claims, machine, _ = self.report_terms()
         now = max(time.time(), claims["iat"])  # an earlier clock is wrong
@@ -1938,74 +2126,94 @@ class Client:
             error_message=error_message, metadata=metadata,
         )
         check_use(use)
-        with self.lock:
-            if self.read_head(claims, machine) is None:
-                with open(self.journal.path, "ab", opener=open_private) as file:
-                    lock(file)  # of several processes, one alone begins the journal
-                    if self.read_head(claims, machine) is None:
-                        self.write_head(Head(secrets.token_hex(16), str(claims["sub"]), machine))
+        if self.read_head(claims, machine) is None:
+            head = Head(secrets.token_hex(16), str(claims["sub"]), machine)
+            new = write_new(self.head_path, [to_json(head._asdict())])
+            try:
+                put_new(new, self.head_path)  # of several processes, one alone begins the journal
+            finally:
+                remove(new)
         self.journal.add(use)
         return str(use["idempotency_key"])
 
     def report(self, to: str, with_events: bool = False) -> int | None:
         """
         Writes what was recorded since the last report as the next one, with each event if wanted, and returns its
-        number; None if nothing is new. What does not fit into one report waits for the next.
+        number; None if nothing is new. What does not fit into one report waits for the next. Replaces no file.
         """
         check_folder(os.path.dirname(to) or ".")
         refusal = "another report is being written: wait until it is done"
         with self.reporting, lock_file(f"{self.journal.path}.lock", refusal):
             claims, machine, key = self.report_terms()
             head = self.read_head(claims, machine)
-            if head is not None and head.cut is not None:
-                self.journal.drop(head.cut)  # a crash may have left what the last report holds
-            now = max(int(time.time()), claims["iat"])  # an earlier clock is wrong
-            made = self.next_report(head, key, now, with_events) if head is not None else None
+            made = None
+            if head is not None:
+                if self.journal.waiting() > 0:
+                    refuse_existing(to)
+                self.journal.take(head.cut)
+                now = max(int(time.time()), claims["iat"])  # an earlier clock is wrong
+                lines = self.journal.read()
+                made = write_report(lines, head, key, made_at=now, clients=[CLIENT], with_events=with_events)
+            damaged = f"{made.dropped} damaged lines dropped; " if made is not None and made.dropped > 0 else ""
             if head is None or made is None or made.uses == 0:
-                self.log(f"report: nothing is new since report {head.number if head is not None else 0}")
+                remove(self.journal.taken)
+                self.log(f"report: {damaged}nothing is new since report {head.number if head is not None else 0}")
                 return None
             number, text = head.number + 1, f"{made.text}\n".encode()
+            # In this order a crash loses nothing, and no number is used twice. The copy for others comes last.
             os.makedirs(self.reports, 0o700, exist_ok=True)
             write_file(self.report_path(number), [text])
-            self.write_head(head._replace(number=number, digest=sha256(made.text), cut=made.cut))
-            with contextlib.suppress(OSError):  # such as a full disk: the next report begins with it
+            head = head._replace(number=number, digest=sha256(made.text), cut=made.cut)
+            write_file(self.head_path, [to_json(head._asdict())])
+            with contextlib.suppress(OSError):  # such as a full disk: the next report drops it
                 self.journal.drop(made.cut)
-            damaged = f"{made.dropped} damaged lines dropped; " if made.dropped > 0 else ""
-            waiting = self.journal.waiting()
-            self.log(f"report: {damaged}{made.uses} uses in report {number}, {waiting} waiting")
+            # Who looks finds an empty journal rather than none.
+            open(self.journal.path, "ab", opener=open_private).close()
+            self.log(f"report: {damaged}{made.uses} uses in report {number}, {self.journal.waiting()} waiting")
             try:
-                write_file(to, [text])
-            except OSError as error:
-                why = f"{error.strerror}; use report-again"
-                raise OSError(f"report {number} is in {self.reports}, but not at {to}: {why}") from None
+                write_once(to, text)
+            except (OSError, Refused) as error:
+                why = to_reason(error) if isinstance(error, OSError) else str(error)
+                kept = f"report {number} is in {self.reports}, but not at {to}"
+                raise Refused(f"{kept}: {why}; use report-again") from None
             return number
 
-    def next_report(self, head: Head, key: bytes, now: int, with_events: bool) -> Report:
-        """The report that a crash left half done, else a new one."""
-        with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
-            with open(self.report_path(head.number + 1), encoding="ascii") as file:
-                text = file.read(MAX_REPORT_BYTES).strip()
-            # It says how much of the journal it holds: the same lines give the same text.
-            fields = json.loads(decode(text.split(".")[1]))
-            made = write_report(
-                self.journal.read(), head, key, made_at=parse(fields["made_at"]), clients=fields["clients"],
-                with_events="events" in fields, most=sum(row["count"] for row in fields["days"]),
-            )
-            if made.text == text:
-                return made
-        return write_report(self.journal.read(), head, key, made_at=now, clients=[CLIENT], with_events=with_events)
-
     def report_again(self, number: int, to: str) -> None:
-        """Writes an earlier report again, the same bytes."""
+        """Writes an earlier report again, the same bytes. Replaces no file."""
         check_folder(os.path.dirname(to) or ".")
-        head = to_head(read_fields(f"{self.journal.path}.head"))
-        try:
-            if head is None or not 1 <= number <= head.number:
-                raise FileNotFoundError
-            with open(self.report_path(number), "rb") as file:
-                write_file(to, read_parts(file))
-        except FileNotFoundError:
-            raise Refused(f"there is no report {number}") from None
+        head = to_head(read_fields(self.head_path))
+        text = self.read_report(number) if head is not None and 1 <= number <= head.number else ""
+        if head is None or text == "":
+            raise Refused(f"there is no report {number}")
+        if not self.is_in_chain(head, number, text):
+            path = self.report_path(number)
+            raise Refused(f"{path} is not the report {number} of this journal: put back the file that was there")
+        write_once(to, f"{text}\n".encode())
+
+    def read_report(self, number: int) -> str:
+        """The text of a report without its newline; "" if there is none."""
+        with contextlib.suppress(OSError, ValueError), open(self.report_path(number), encoding="ascii") as file:
+            return file.read(MAX_REPORT_BYTES).strip()
+        return ""
+
+    def is_in_chain(self, head: Head, number: int, text: str) -> bool:
+        """Whether a report is of this journal, and what those after it say, as far as their files are there."""
+        while True:
+            fields = to_fields(decode_payload(text))
+            if (fields.get("journal"), fields.get("number")) != (head.journal, number):
+                return False
+            digest, number = sha256(text), number + 1
+            if number > head.number:
+                return digest == head.digest
+            text = self.read_report(number)
+            if text == "":
+                return True
+            if to_fields(decode_payload(text)).get("previous") != digest:
+                return False
+
+    @property
+    def head_path(self) -> str:
+        return f"{self.journal.path}.head"
 
     @property
     def reports(self) -> str:
@@ -2027,7 +2235,7 @@ class Client:
 
     def read_head(self, claims: Fields, machine: str) -> Head | None:
         """The file beside the journal; None before the first use."""
-        path = f"{self.journal.path}.head"
+        path = self.head_path
         has_begun = os.path.exists(path) or os.path.exists(self.reports)
         head = to_head(read_fields(path))
         if head is None and has_begun:
@@ -2039,9 +2247,6 @@ class Client:
                 f"move it, its .head and {self.reports} away"
             )
         return head
-
-    def write_head(self, head: Head) -> None:
-        write_file(f"{self.journal.path}.head", [to_json(head._asdict())])
 
     # Requests
 
@@ -2058,7 +2263,7 @@ class Client:
             if not is_failure(status):
                 raise Refused(to_why(request, answer, self.cause), code_of(answer.body) if answer is not None else "")
             failures += 1
-            if failures == MAX_TRIES or self.url == "":
+            if failures == MAX_TRIES:
                 code = code_of(answer.body) if answer is not None and status > 0 else ""
                 raise NoAnswer(to_why(request, answer, self.cause), code)
             pause(wait_after(status, answer, failures - 1), threading.Event())
@@ -2067,8 +2272,7 @@ class Client:
         self, request: str, fields: Fields | bytes | None, limit: int = MAX_ANSWER_BYTES
     ) -> tuple[Answer | None, str]:
         """Sends a request once. Returns the answer, or None and why there was none."""
-        if self.url == "":
-            return None, "no address of a service is set"
+        self.require_service()
         body = json.dumps({"api_key": self.api_key, **fields}).encode() if isinstance(fields, dict) else fields
         headers = {} if isinstance(fields, dict) else {"X-API-Key": self.api_key}
         if body is not None:
@@ -2179,40 +2383,52 @@ class Part:
 
 # The commands
 
-USAGE = """Usage: claviger_client.py COMMAND
-  activate                           take a place, or renew it
-  run                                keep the place, and send the events that wait
-  status                             say whether this machine may work
-  release                            give the place back
-  validate                           ask what the key may do
-  borrow [DAYS]                      fetch a signed license, to work without a network
-  give-back                          give the place back, and delete the signed license
-  features                           print the features and values of the license
-  models                             list the models
-  download NAME [VERSION] FOLDER     download a model
-  log TYPE [MODEL]                   put an event into the queue
-  send                               send the events that wait
-  record TYPE [MODEL]                keep a use for the next report
-  report FILE [--events]             write a report of the use since the last one
-  report-again NUMBER FILE           write an earlier report again
-  open-bundle FILE [MODELS_FOLDER [FILES_FOLDER]]
-                                     replace the license, and copy models and files
-  check LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]
-                                     check the file of a signed license
-Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
-LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them; status, features, record, report,
-report-again and open-bundle also work with neither LICENSE_URL nor LICENSE_KEY"""
+PROGRAM = "claviger_client.py"
 
-# The least and the most arguments of each command.
+# The arguments of each command, of which those in brackets may be left out, and what it does.
 COMMANDS = {
-    **{name: (0, 0) for name in ("activate", "run", "status", "release", "validate", "give-back", "features")},
-    **{name: (0, 0) for name in ("models", "send")},
-    **{"borrow": (0, 1), "download": (2, 3), "log": (1, 2), "check": (4, 5)},
-    **{"record": (1, 2), "report": (1, 2), "report-again": (2, 2), "open-bundle": (1, 3)},
+    "activate": ("", "take a place, or renew it"),
+    "run": ("", "keep the place, and send the events that wait"),
+    "status": ("", "say whether this machine may work, and if not, why"),
+    "release": ("", "give the place back"),
+    "validate": ("", "ask what the key may do"),
+    "borrow": ("[DAYS]", "fetch a signed license, to work without a network"),
+    "give-back": ("", "give the place back, and delete the signed license"),
+    "features": ("", "print the features and values of the license"),
+    "models": ("", "list the models"),
+    "download": ("NAME [VERSION] FOLDER", "download a model"),
+    "log": ("TYPE [MODEL]", "put an event into the queue"),
+    "send": ("", "send the events that wait"),
+    "open-bundle": ("FILE [MODELS_FOLDER [FILES_FOLDER]]", "replace the license, and copy models and files"),
+    "record": ("TYPE [MODEL]", "keep a use for the next report"),
+    "report": ("FILE [--events]", "write a report of the use since the last one"),
+    "report-again": ("NUMBER FILE", "write an earlier report again"),
+    "check": ("LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]", "check the file of a signed license"),
 }
 
 # These also work with neither the address of the service nor its key.
-OFFLINE_COMMANDS = ("status", "features", "record", "report", "report-again", "open-bundle")
+OFFLINE_COMMANDS = ("status", "features", "open-bundle", "record", "report", "report-again")
+
+SETTINGS = """Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
+LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them; status, features, open-bundle, record,
+report and report-again also work with neither LICENSE_URL nor LICENSE_KEY, in a closed network"""
+
+def render_help() -> str:
+    rows = [(f"{name} {names}".strip(), text) for name, (names, text) in COMMANDS.items()]
+    lines = [f"  {row:34} {text}" if len(row) <= 34 else f"  {row}\n{'':37}{text}" for row, text in rows]
+    return "\n".join([f"Usage: {PROGRAM} COMMAND", *lines, SETTINGS])
+
+def find_help(command: str, args: Sequence[str]) -> str:
+    """The help that is asked for, of all commands or of one; "" if none is."""
+    wanted = ("--help", "-h", "help")
+    if command in wanted:
+        command = args[0] if args else ""
+    elif not args or args[-1] not in wanted[:2]:
+        return ""
+    if command not in COMMANDS:
+        return render_help()
+    names, text = COMMANDS[command]
+    return f"Usage: {f'{PROGRAM} {command} {names}'.strip()}\n  {text}"
 
 def is_right(command: str, args: Sequence[str]) -> bool:
     """Whether the arguments of a command have their form, if there are as many as it takes."""
@@ -2221,16 +2437,20 @@ def is_right(command: str, args: Sequence[str]) -> bool:
     digits = {"borrow": 5, "report-again": 9}.get(command, 0)
     return digits == 0 or not args or re.fullmatch(f"[0-9]{{1,{digits}}}", args[0]) is not None
 
-def explain_usage(command: str, count: int) -> str:
-    """What is wrong with a command or with its so many arguments."""
+def explain_usage(command: str, args: Sequence[str]) -> str:
+    """What is wrong with a command or with its arguments; "" if nothing is."""
+    options = [each for each in (command, *args) if each.startswith("-") and (command, each) != ("report", "--events")]
+    if options:
+        return to_line(f"there is no option {options[0]}: {PROGRAM} --help says what there is")
     if command not in COMMANDS:
         return to_line(f"there is no command {command}") if command else "no command is given"
-    row = re.search(rf"(?m)^  {command}( [A-Z\[].*?)?(?:  |$)", USAGE)
-    names = row[1] or "" if row is not None else ""
-    if count < COMMANDS[command][0]:
-        *others, last = re.sub(r"\[.*\]", "", names).split()
+    names = COMMANDS[command][0].split()
+    needed = [name for name in names if not name.startswith("[")]
+    if len(args) < len(needed):
+        *others, last = needed
         return f"{command} needs {', '.join(others)}{' and ' if others else ''}{last}"
-    return f"{command} takes{names or ' no arguments'}"
+    is_good = len(args) <= len(names) and is_right(command, args)
+    return "" if is_good else f"{command} takes {' '.join(names) or 'no arguments'}"
 
 def print_line(text: object) -> None:
     """Prints to stdout. What read it may have ended."""
@@ -2272,7 +2492,10 @@ def run_command(client: Client, command: str, args: Sequence[str]) -> bool:
     if command == "status":
         machine_id, fingerprint = client.state.machine_id, client.state.fingerprint
         print_line(f"{client.describe()}\nmachine {machine_id or 'none'}\nfingerprint {fingerprint}")
-        return client.may_work()
+        why = client.why()
+        if why is not None:
+            print_error(f"refused: {why}")
+        return why is None
     if command == "validate":
         body = client.validate()
         if body is not None:
@@ -2286,7 +2509,7 @@ def run_command(client: Client, command: str, args: Sequence[str]) -> bool:
             print_line(f"taken until {render(until)}")
     elif command == "features":
         if client.license_answer() is None:
-            if not client.pinned:
+            if not client.pinned and not client.missing():
                 raise Refused("no answer is kept: run validate")
             client.claims()  # says why there is no license either
         print_license(client.features(), client.entitlements())
@@ -2321,19 +2544,22 @@ def main(args: Sequence[str]) -> int:
     command, *more = args or [""]
     if command not in COMMANDS and 4 <= len(args) <= 5 and os.path.isfile(command):
         command, more = "check", [*args]  # the program that checked licenses earlier had no commands
-    least, most = COMMANDS.get(command, (1, 0))
+    help = find_help(command, more)
+    if help:
+        print_line(help)
+        return 0
+    if command == "report":
+        more.sort(key="--events".__eq__)
     url, key, file, fingerprint, name, keys, audience = (
         os.environ.get(f"LICENSE_{setting}", "")
         for setting in ("URL", "KEY", "STATE", "FINGERPRINT", "NAME", "KEYS", "AUDIENCE")
     )
     needed = [] if command == "check" else [file] if command in OFFLINE_COMMANDS else [file, key, url]
-    wrong = ""
-    if not least <= len(more) <= most or not is_right(command, more):
-        wrong = explain_usage(command, len(more))
-    elif "" in needed:
+    wrong = explain_usage(command, more)
+    if not wrong and "" in needed:
         wrong = f"LICENSE_{('STATE', 'KEY', 'URL')[needed.index('')]} is not set"
     if wrong:
-        print_error(f"{wrong}\n{USAGE}")
+        print_error(wrong if "--help" in wrong else f"{wrong}\n{render_help()}")
         return 2
     try:
         if command == "check":

@@ -242,7 +242,11 @@ try_often() { # try_often REQUEST: sends it four times at most; does not wait fo
 }
 
 main() {
-  case "$# ${1-}" in "1 activate" | "1 run" | "1 status" | "1 release") ;; *) usage ;; esac
+  case "$# ${1-}" in
+    "1 activate" | "1 run" | "1 status" | "1 release") ;;
+    "1 help" | "1 --help" | "1 -h") usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
   open_state || exit $?
   case $1 in
     activate) try_often activate && may_work "$(date +%s)" ;;
@@ -256,9 +260,8 @@ main() {
 }
 
 usage() {
-  echo "Usage: claviger_client.sh activate | run | status | release" >&2
-  echo "Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE" >&2
-  exit 2
+  echo "Usage: claviger_client.sh activate | run | status | release"
+  echo "Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE"
 }
 
 case ${0##*/} in claviger_client.sh) main "$@" ;; esac

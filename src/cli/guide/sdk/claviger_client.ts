@@ -4,8 +4,9 @@
  * package. `claviger guide sdk` has the rules.
  *
  * As a module: wait for `client.activate()`, call `client.run()` and `client.runEvents()` without waiting for them, and
- * ask `client.mayWork()` at every use. The loops do not keep the program alive. One process for each state file.
- * As a command: claviger_client.ts without arguments lists the commands.
+ * ask `client.mayWork()` at every use. The loops do not keep the program alive. One process for each state file; without a
+ * network all programs of a machine share one.
+ * As a command: claviger_client.ts --help lists the commands.
  *
  * The rules are in pure functions, for which there are test vectors (`claviger guide sdk --vectors`): `decide` (places),
  * `keepValidation` (kept answers), `check` and `clockAfter` (signed licenses), `settleEvents` (events), `decideDownload`
@@ -27,6 +28,7 @@ import {
   fstatSync,
   fsyncSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   read,
@@ -68,6 +70,7 @@ const LEFT_MS = 3_600_000; // a part of a file that was not changed for so long 
 const BARE_LOCK_MS = 5_000; // an older lock without a number was left by a crash
 const MAX_JOURNAL_LINES = 1_000_000;
 const MAX_JOURNAL_BYTES = 268_435_456;
+const MAX_TAKEN_BYTES = 2 * MAX_JOURNAL_BYTES; // with what a crash of an earlier report has left
 const MAX_REPORT_EVENTS = 100_000;
 const MAX_REPORT_ROWS = 20_000;
 const MAX_REPORT_BYTES = 33_554_432;
@@ -219,6 +222,45 @@ const REMEDIES: Readonly<Record<string, string>> = {
   KEY_EXPIRED: "ask the vendor for a new key",
 };
 
+// What is wrong, and what helps
+
+export type Reason = "no_place" | "license_missing" | "expired" | "clock_behind";
+
+/** What is wrong; what helps where there is a network; what helps a machine in a closed network. */
+const SENTENCES: Readonly<Record<Reason, readonly [wrong: string, online: string, offline: string]>> = {
+  no_place: ["this machine has no place", "activate it", "activate it"],
+  license_missing: [
+    "there is no license",
+    "borrow one while there is a network",
+    "tell the vendor the fingerprint that status shows, and open the bundle or license for it with open-bundle",
+  ],
+  expired: [
+    "the license has expired",
+    "go online, or ask the vendor for the next license",
+    "give the vendor a report, and open the next bundle or license with open-bundle",
+  ],
+  clock_behind: [
+    "the clock is behind",
+    "correct it, go online, or open a newer license",
+    "correct it, or open a newer bundle or license",
+  ],
+};
+
+/** Says what is wrong, and what helps, for people. */
+export function explain(reason: Reason, isClosed: boolean): string {
+  const [wrong, online, offline] = SENTENCES[reason];
+  return `${wrong}: ${isClosed ? offline : online}`;
+}
+
+/** Says what a client lacks that must ask the service; undefined if nothing is missing. */
+function explainMissing(hasUrl: boolean, hasKey: boolean): string | undefined {
+  if (hasUrl && hasKey) return undefined;
+  const missing = [hasUrl ? [] : "address of a service", hasKey ? [] : "API key"].flat();
+  const names = [hasUrl ? [] : "LICENSE_URL", hasKey ? [] : "LICENSE_KEY"].flat().join(" and ");
+  const [verb, them] = missing.length === 2 ? ["are", "them"] : ["is", "it"];
+  return `no ${missing.join(" and no ")} ${verb} set: give ${them} to the client (for commands ${names})`;
+}
+
 // Kept answers of validate
 
 /** An answer of validate that is kept. Times are Unix seconds of the local clock. */
@@ -281,6 +323,8 @@ export interface Terms {
   readonly fingerprint: string | undefined;
   readonly now: number;
   readonly seen: number;
+  /** Whether licenses come as files from the vendor, and not over a network: other sentences help then. */
+  readonly isClosed?: boolean;
 }
 
 export interface PublicKey {
@@ -374,11 +418,11 @@ export function check(license: string, pinned: Pinned, terms: Terms): Claims {
 }
 
 function checkTerms(claims: Claims, terms: Terms): Claims {
-  const { now, seen } = terms;
+  const { now, seen, isClosed = false } = terms;
   checkNames(claims, terms);
   if (Math.max(claims.iat, claims.nbf, seen) > now + CLOCK_TOLERANCE_SECONDS)
-    throw new Refused("the clock is behind: correct it, or open a newer bundle or license");
-  if (claims.exp <= now) throw new Refused("the license has expired: go online");
+    throw new Refused(explain("clock_behind", isClosed));
+  if (claims.exp <= now) throw new Refused(explain("expired", isClosed));
   return claims;
 }
 
@@ -409,7 +453,8 @@ export function entitlementsOf({ entitlements }: Pick<Claims, "entitlements">): 
 /** Returns the latest time that was seen before, and keeps the present one if it is later. */
 export function latestTime(path: string, now: number): number {
   const text = existsSync(path) ? readStart(path, 20).trim() : "0";
-  if (!/^\d{1,15}$/.test(text)) throw new Refused(`${path} holds no time: go online, or delete the file`);
+  if (!/^\d{1,15}$/.test(text))
+    throw new Refused(`${path} holds no time: correct the clock, and delete the file`);
   const seen = Number(text);
   if (now > seen) replaceFile(path, String(now));
   return seen;
@@ -552,8 +597,6 @@ export interface ReportRequest {
   readonly madeAt: number;
   readonly client: string;
   readonly withEvents: boolean;
-  /** By default as many as a report can hold. */
-  readonly mostUses?: number;
 }
 
 export interface Report {
@@ -578,8 +621,8 @@ interface Row {
 
 /** Makes the report that follows the one of the head. The same lines and the same request give the same bytes. */
 export function makeReport(lines: Iterable<JournalLine>, request: ReportRequest): Report {
-  const { licenseId, machine, key, head, madeAt, client, withEvents, mostUses } = request;
-  const most = mostUses ?? (withEvents ? MAX_REPORT_EVENTS : Number.POSITIVE_INFINITY);
+  const { licenseId, machine, key, head, madeAt, client, withEvents } = request;
+  const most = withEvents ? MAX_REPORT_EVENTS : Number.POSITIVE_INFINITY;
   const made_at = toTime(madeAt);
   const rows = new Map<string, Row>();
   const keys = new Set<string>();
@@ -833,8 +876,11 @@ function checkBundled(
   if (Object.entries(wanted).some(([name, value]) => found[name] !== value))
     throw notGenuine("bundle", "it has another license than its manifest says");
   const seen = clockAfter(terms.seen, highestIat, claims.iat);
-  checkTerms(claims, { ...terms, keyId: keyId ?? claims.key_id, seen });
+  const all = { ...terms, keyId: keyId ?? claims.key_id, seen, isClosed: true };
+  checkNames(claims, all);
+  // No clock makes an older one right.
   refuseOlder(claims, kept);
+  checkTerms(claims, all);
   return { license, claims };
 }
 
@@ -1039,9 +1085,9 @@ const readStart = (path: string, maxBytes: number, encoding: "utf8" | "latin1" =
   readBytes(path, maxBytes).toString(encoding);
 
 /** A file that cannot be read is as good as none. */
-function readOrNothing(path: string): string {
+function readOrNothing(path: string, maxBytes = MAX_ANSWER_BYTES): string {
   try {
-    return readStart(path, MAX_ANSWER_BYTES);
+    return readStart(path, maxBytes);
   } catch {
     return "";
   }
@@ -1066,6 +1112,59 @@ function replaceFile(path: string, ...parts: readonly (string | Buffer)[]): void
     rmSync(newPath, { force: true });
     throw error;
   }
+}
+
+/** Gives a new file its name, unless another one has it; returns whether it did. The caller removes the new file. */
+function putNew(newPath: string, path: string): boolean {
+  try {
+    linkSync(newPath, path);
+  } catch (error) {
+    if (codeOfFailure(error) === "EEXIST" || isThere(path)) return false;
+    renameSync(newPath, path); // a disk without such links, as many sticks are
+  }
+  return true;
+}
+
+/** Writes a file, and replaces none. A file with the same bytes is good. */
+function writeOnce(path: string, text: string): void {
+  if (sizeOf(path) === Buffer.byteLength(text) && readOrNothing(path, Buffer.byteLength(text)) === text)
+    return;
+  refuseExisting(path);
+  const newPath = `${path}.${randomUUID()}`;
+  try {
+    replaceFile(newPath, text);
+    if (!putNew(newPath, path)) refuseExisting(path);
+  } finally {
+    rmSync(newPath, { force: true });
+  }
+}
+
+function refuseExisting(path: string): void {
+  if (isThere(path)) throw new Refused(`there is a file ${path} already: name another one, or move it away`);
+}
+
+/** Whether a name is taken, also by a link that leads nowhere. */
+const isThere = (path: string): boolean => {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false;
+  }
+};
+
+/** Refuses to make files as root for the program of another user, who could not read them. */
+function refuseRoot(path: string): void {
+  if (process.geteuid?.() !== 0) return;
+  const there = existsSync(path) ? path : dirname(path);
+  const { uid = 0 } = statSync(there, { throwIfNoEntry: false }) ?? {};
+  if (uid === 0) return;
+  const users = readOrNothing("/etc/passwd")
+    .split("\n")
+    .map((line) => line.split(":"));
+  const user = users.find(([, , id]) => id === String(uid))?.[0] ?? uid;
+  throw new Refused(
+    `${there} belongs to user ${user}, who could not read what root writes: run this as that user`,
+  );
 }
 
 /** Yields the bytes of a file. A chunk is valid until the next one is read: so a large file needs little memory. */
@@ -1172,9 +1271,10 @@ async function readBody(response: Response, maxBytes: number): Promise<Fields> {
 // The client
 
 export interface ClientOptions {
-  /** Empty, as the key, for a machine that never has a network. */
-  readonly url: string;
-  readonly apiKey: string;
+  /** Left out, as the key, for a machine that never has a network: what needs them throws {@linkcode Refused}. */
+  readonly url?: string | undefined;
+  readonly apiKey?: string | undefined;
+  /** In a closed network all programs of a machine share one. */
   readonly stateFile: string;
   readonly fingerprint?: string | undefined;
   readonly name?: string | undefined;
@@ -1313,7 +1413,7 @@ export class Client {
   #genuine: { readonly request: Request; readonly answer: Answer } | null = null;
   /** Why the last request got no answer; "" if it got one. */
   cause = "";
-  readonly #options: ClientOptions;
+  readonly #options: ClientOptions & { readonly url: string; readonly apiKey: string };
   readonly #pinned: Pinned;
   #validation: Validation | null;
   /** The last answer to a request for a place, if it was an activation. */
@@ -1326,12 +1426,13 @@ export class Client {
   #sending: Promise<unknown> = Promise.resolve();
 
   constructor(options: ClientOptions) {
-    const { url, apiKey, stateFile, keys } = options;
+    const { url = "", apiKey = "", stateFile, keys } = options;
     const why = whyNoAddress(url) ?? whyNoKey(apiKey) ?? whyNoFingerprint(options.fingerprint ?? "");
     if (why !== undefined) throw new TypeError(why);
     if (!existsSync(dirname(stateFile)))
       throw new Error(`cannot write ${stateFile}: there is no folder ${dirname(stateFile)}, so create it`);
-    this.#options = options;
+    if (url === "") refuseRoot(stateFile);
+    this.#options = { ...options, url, apiKey };
     this.#pinned =
       typeof keys === "string" ? readKeys(keys) : keys === undefined ? [] : toPinned(keys, "keys");
     const saved = toFields(readOrNothing(stateFile)) as Partial<State>;
@@ -1405,11 +1506,34 @@ export class Client {
       const remedy = REMEDIES[code];
       return new Refused(remedy === undefined ? why : `${why}: ${remedy}`, code);
     }
+    if (this.#isClosed())
+      try {
+        this.claims();
+      } catch (error) {
+        return error instanceof Refused ? error : new Refused(messageOf(error));
+      }
     if (nowSeconds() < this.state.seen - CLOCK_TOLERANCE_SECONDS)
-      return new Refused("the clock of this machine is behind: correct it, or go online");
+      return new Refused(explain("clock_behind", false));
     if (this.#hasNoAnswer !== "")
       return new Refused(`the license service gives no answer: ${this.#hasNoAnswer}`);
-    return new Refused("this machine has no place: activate it");
+    return new Refused(explain("no_place", false));
+  }
+
+  /** Whether licenses come from the vendor as files, and not over a network. */
+  #isClosed(): boolean {
+    const isGiven = this.#record?.borrowed === false && existsSync(this.#fileOf("license"));
+    return isGiven || this.missing() !== undefined;
+  }
+
+  /** What the client lacks to ask the service; undefined if nothing. */
+  missing(): string | undefined {
+    const { url, apiKey } = this.#options;
+    return explainMissing(url !== "", apiKey !== "");
+  }
+
+  #requireService(): void {
+    const missing = this.missing();
+    if (missing !== undefined) throw new Refused(missing);
   }
 
   /** Sends a request four times at most. Does not wait for a place. */
@@ -1418,7 +1542,7 @@ export class Client {
     for (let tries = 1; ; tries++) {
       // Failures of earlier calls do not make the waits longer.
       const [next, waitSeconds] = await this.#step(request, tries - 1);
-      if (next !== request || this.answer?.status === 409 || this.#options.url === "") return next;
+      if (next !== request || this.answer?.status === 409) return next;
       if (tries === MAX_TRIES) {
         this.gaveUp = this.#hasNoAnswer;
         return next;
@@ -1530,7 +1654,7 @@ export class Client {
     const claims = this.#readKept();
     let seen: number;
     try {
-      seen = this.#checkClaims(claims, this.state.seen);
+      seen = this.#checkClaims(claims, this.#isClosed());
     } catch (error) {
       // Also after its end: otherwise the clock could be set back to a time before it.
       if (nowSeconds() >= this.state.seen + SEEN_SECONDS)
@@ -1651,7 +1775,7 @@ export class Client {
     how: Pick<LicenseRecord, "days" | "borrowed">,
     before: () => void = () => {},
   ): Claims {
-    const seen = this.#checkClaims(claims, this.state.seen);
+    const seen = this.#checkClaims(claims, !how.borrowed);
     before();
     // The time comes first: a license that is noted as seen corrects it no more.
     this.#keepState({ ...this.state, seen: this.#isNewer(claims) ? seen : Math.max(seen, nowSeconds()) });
@@ -1665,9 +1789,9 @@ export class Client {
   readonly #isNewer = ({ iat }: Claims): boolean => iat > (this.#record?.iat ?? 0);
 
   /** Returns the latest time with which the license was checked. */
-  #checkClaims(claims: Claims, latest: number): number {
-    const seen = clockAfter(latest, this.#record?.iat ?? 0, claims.iat);
-    checkTerms(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, seen));
+  #checkClaims(claims: Claims, isClosed: boolean): number {
+    const seen = clockAfter(this.state.seen, this.#record?.iat ?? 0, claims.iat);
+    checkTerms(claims, { ...this.#termsOf(this.#record?.key_id ?? claims.key_id, seen), isClosed });
     return seen;
   }
 
@@ -1746,7 +1870,9 @@ export class Client {
       model = await this.#findModel(name, version);
     } catch (error) {
       const there =
-        error instanceof NoAnswer && this.mayWork() ? await findWhole(folder, name, version) : null;
+        (error instanceof NoAnswer || this.missing() !== undefined) && this.mayWork()
+          ? await findWhole(folder, name, version)
+          : null;
       if (there === null) throw error;
       this.#log(`download: ${toLine(messageOf(error))}; the file is there`);
       return there;
@@ -1825,6 +1951,7 @@ export class Client {
    * refuse the event, or if too many wait.
    */
   logEvent(eventType: string, fields: EventDetails = {}): string {
+    this.#requireService();
     const event = toEvent(eventType, fields, fields.occurredAt ?? new Date());
     const why = whyNoUse(toFields(JSON.stringify(event)));
     if (why !== undefined) throw new RangeError(`the event cannot be logged: ${why}`);
@@ -1866,6 +1993,7 @@ export class Client {
   }: {
     readonly timeoutSeconds?: number | undefined;
   } = {}): Promise<Counts> {
+    this.#requireService();
     const deadlineMs = timeoutSeconds === undefined ? undefined : performance.now() + timeoutSeconds * 1_000;
     const { accepted, refused } = await this.#sendInTurn({ deadlineMs });
     return { accepted, refused, waiting: this.#lookAtQueue("events").events };
@@ -1876,6 +2004,7 @@ export class Client {
    * alive.
    */
   async runEvents(signal?: AbortSignal): Promise<void> {
+    this.#requireService();
     while (!signal?.aborted) {
       let wait = IDLE_SECONDS;
       try {
@@ -2050,7 +2179,8 @@ export class Client {
 
   /**
    * Keeps a use for the next report, and returns its key. For a machine that never has a network, whose license has a key
-   * for reports. Throws {@linkcode Refused} without such a license, and if the service would refuse the use RangeError.
+   * for reports. An inference is a unit of the quota, also with `success: false`: record only what counts. Throws
+   * {@linkcode Refused} without such a license, and if the service would refuse the use RangeError.
    */
   record(eventType: string, fields: EventDetails = {}): string {
     const claims = this.#readReporting();
@@ -2070,50 +2200,74 @@ export class Client {
 
   /**
    * Writes what was recorded since the last report as the next one, and returns its number; null if nothing is new. What
-   * does not fit into one report waits for the next one. Each report is also kept beside the state.
+   * does not fit into one report waits for the next one. Each report is also kept beside the state. Replaces no file.
    */
   report(to: string, { withEvents = false }: ReportOptions = {}): number | null {
     requireFolder(dirname(to));
     const claims = this.#readReporting();
     return this.#lock(() => {
       const head = this.#readHead(claims);
+      if (head !== null && this.#countWaiting() > 0) refuseExisting(to);
       const made = head === null ? null : this.#makeReport(claims, head, withEvents);
+      const damaged = made !== null && made.dropped > 0 ? `${made.dropped} damaged lines dropped; ` : "";
+      const taken = this.#fileOf("journal.old");
       if (head === null || made === null || made.text === null) {
-        this.#log(`report: nothing is new since report ${head?.number ?? 0}`);
+        rmSync(taken, { force: true });
+        this.#log(`report: ${damaged}nothing is new since report ${head?.number ?? 0}`);
         return null;
       }
       const number = head.number + 1;
-      const taken = this.#fileOf("journal.old");
       const cut = { bytes: made.end, sha256: sha256(readBytes(taken, made.end)) };
       const next = { ...head, number, digest: made.digest, cut };
       mkdirSync(this.#fileOf("reports"), { recursive: true, mode: 0o700 });
-      // In this order a crash loses nothing, and no number is used twice.
+      // In this order a crash loses nothing, and no number is used twice. The copy for others comes last.
       replaceFile(this.#reportPath(number), `${made.text}\n`);
-      this.#writeHead(next);
+      replaceFile(this.#fileOf("journal.head"), JSON.stringify(next));
       this.#cutJournal(next);
       // Who looks finds an empty journal rather than none.
       appendFileSync(this.#fileOf("journal"), "", { mode: 0o600 });
-      const damaged = made.dropped > 0 ? `${made.dropped} damaged lines dropped; ` : "";
-      const rest = existsSync(taken) ? [...this.#readTaken()] : [];
-      const left = rest.filter(({ text }) => text !== "").length;
-      const waiting = left + this.#lookAtQueue("journal").events;
-      this.#log(`report: ${damaged}${made.uses} uses in report ${number}, ${waiting} waiting`);
+      this.#log(`report: ${damaged}${made.uses} uses in report ${number}, ${this.#countWaiting()} waiting`);
       try {
-        replaceFile(to, `${made.text}\n`);
+        writeOnce(to, `${made.text}\n`);
       } catch (error) {
         const kept = `report ${number} is in ${this.#fileOf("reports")}, but not at ${to}`;
-        throw new Error(`${kept}: ${toLine(messageOf(error))}; use report-again`);
+        throw new Refused(`${kept}: ${toReason(error)}; use report-again`);
       }
       return number;
     });
   }
 
-  /** Writes an earlier report again, with the same bytes. */
+  /** Writes an earlier report again, with the same bytes. Replaces no file. */
   reportAgain(number: number, to: string): void {
     requireFolder(dirname(to));
-    const path = this.#reportPath(number);
-    if (!existsSync(path)) throw new Refused(`there is no report ${number}`);
-    replaceFile(to, readBytes(path, MAX_REPORT_BYTES + 1));
+    const head = toHead(toFields(readOrNothing(this.#fileOf("journal.head"))));
+    const isKnown = head !== null && Number.isSafeInteger(number) && number >= 1 && number <= head.number;
+    const text = isKnown ? this.#readReport(number) : "";
+    if (head === null || text === "") throw new Refused(`there is no report ${number}`);
+    if (!this.#isInChain(head, number, text))
+      throw new Refused(
+        `${this.#reportPath(number)} is not the report ${number} of this journal: put back the file that was there`,
+      );
+    writeOnce(to, `${text}\n`);
+  }
+
+  /** The text of a report without its newline; "" if there is none. */
+  #readReport(number: number): string {
+    return readOrNothing(this.#reportPath(number), MAX_REPORT_BYTES).trim();
+  }
+
+  /** Whether a report is of this journal, and what those after it say, as far as their files are there. */
+  #isInChain(head: Head, first: number, firstText: string): boolean {
+    let text = firstText;
+    for (let number = first; ; ) {
+      const fields = payloadOf(text);
+      if (fields.journal !== head.journal || fields.number !== number) return false;
+      const digest = sha256(text);
+      if (++number > head.number) return digest === head.digest;
+      text = this.#readReport(number);
+      if (text === "") return true;
+      if (payloadOf(text).previous !== digest) return false;
+    }
   }
 
   readonly #reportPath = (number: number): string =>
@@ -2129,46 +2283,31 @@ export class Client {
     return { iat, license_id: sub, machine, key };
   }
 
-  /** The report that a crash left without a head, else a new one; null if nothing is new. */
-  #makeReport({ iat, ...reporting }: Reporting, head: Head, withEvents: boolean): Report | null {
+  /** The next report, of all uses that are on the disk. */
+  #makeReport({ iat, ...reporting }: Reporting, head: Head, withEvents: boolean): Report {
     const { license_id: licenseId, machine, key } = reporting;
+    this.#takeJournal(head);
     // An earlier clock is wrong, and would move all use to its own day.
     const madeAt = Math.max(nowSeconds(), Math.floor(iat));
     const request = { licenseId, machine, key, head, madeAt, client: CLIENT, withEvents };
-    while (this.#takeJournal(head)) {
-      const again = this.#makeAgain(head.number + 1, request);
-      const made = again ?? makeReport(this.#readTaken(), request);
-      if (made.text !== null) return made;
-      this.#log(`report: ${made.dropped} damaged lines dropped`);
-      rmSync(this.#fileOf("journal.old"));
-    }
-    return null;
+    return makeReport(this.#readTaken(), request);
   }
 
-  #makeAgain(number: number, request: ReportRequest): Report | null {
-    const path = this.#reportPath(number);
-    if (!existsSync(path)) return null;
-    const text = readStart(path, MAX_REPORT_BYTES).trim();
-    const payload = Buffer.from(text.split(".", 2)[1] ?? "", "base64url").toString();
-    const { made_at, clients, days, events }: Partial<Fields> = toFields(payload);
-    const made = makeReport(this.#readTaken(), {
-      ...request,
-      madeAt: parseTime(made_at),
-      client: Array.isArray(clients) ? String(clients[0]) : "",
-      withEvents: events !== undefined,
-      mostUses: Array.isArray(days) ? days.reduce((sum, row) => sum + Number(row?.count), 0) : 0,
-    });
-    // The same lines give the same text. Nobody was given another text: the copy is written last.
-    return made.text === text ? made : null;
-  }
-
-  /** The lines before the seal. */
+  /** The lines that a report has taken, before the seal. */
   *#readTaken(): Generator<JournalLine, undefined> {
-    for (const line of readLines(this.#fileOf("journal.old"))) {
+    const taken = this.#fileOf("journal.old");
+    if (!existsSync(taken)) return undefined;
+    for (const line of readLines(taken)) {
       if (line.text === SEAL.trim()) break;
       yield line;
     }
     return undefined;
+  }
+
+  #countWaiting(): number {
+    let waiting = this.#lookAtQueue("journal").events;
+    for (const { text } of this.#readTaken()) if (text !== "") waiting++;
+    return waiting;
   }
 
   /** Makes the head of the journal, unless another process has made it meanwhile. */
@@ -2176,22 +2315,14 @@ export class Client {
     const path = this.#fileOf("journal.head");
     const journal = randomBytes(16).toString("hex");
     const newPath = `${path}.${randomUUID()}`;
-    replaceFile(
-      newPath,
-      JSON.stringify({ journal, license_id, machine, number: 0, digest: null, cut: null }),
-    );
+    const head = { journal, license_id, machine, number: 0, digest: null, cut: null };
+    replaceFile(newPath, JSON.stringify(head));
     try {
-      linkSync(newPath, path);
-    } catch (error) {
-      // A disk without such links: then two processes must not begin at the same moment.
-      if (!existsSync(path)) renameSync(newPath, path);
-      else if (codeOfFailure(error) !== "EEXIST") throw error;
+      putNew(newPath, path);
     } finally {
       rmSync(newPath, { force: true });
     }
   }
-
-  readonly #writeHead = (head: Head): void => replaceFile(this.#fileOf("journal.head"), JSON.stringify(head));
 
   /** Null before the first use. */
   #readHead({ license_id, machine }: Reporting): Head | null {
@@ -2212,40 +2343,54 @@ export class Client {
   }
 
   /**
-   * Takes the journal away, so that what other processes record meanwhile goes into a new one, and seals it. Lines before
-   * the seal are reported. Who finds its line after the seal adds it to the new journal: so each use counts once. Returns
-   * false if nothing is there.
+   * Takes the journal away, so that what other processes record meanwhile, in either language, goes into a new one, and
+   * seals it. Lines before the seal are reported. Who finds its line after the seal adds it to the new journal: so each use
+   * counts once, and nobody who records waits for another. What a crash has left and what came since then become one file.
    */
-  #takeJournal(head: Head): boolean {
-    const path = this.#fileOf("journal");
-    const taken = this.#fileOf("journal.old");
-    for (;;) {
-      if (!existsSync(taken)) {
-        if (sizeOf(path) === 0) return false;
-        renameSync(path, taken);
-        this.#queues.journal = null;
-      }
-      if (!readBytes(taken, 2 * MAX_JOURNAL_BYTES).includes(SEAL)) appendFileSync(taken, SEAL);
-      // What a crash left: it may still begin with what the last report holds.
-      this.#cutJournal(head);
-      if (existsSync(taken)) return true;
-    }
+  #takeJournal(head: Head): void {
+    const [path, taken, second] = [
+      this.#fileOf("journal"),
+      this.#fileOf("journal.old"),
+      this.#fileOf("journal.new"),
+    ];
+    this.#mergeTaken();
+    this.#cutJournal(head);
+    if (sizeOf(path) === 0) return;
+    renameSync(path, existsSync(taken) ? second : taken);
+    this.#queues.journal = null;
+    this.#mergeTaken();
+    this.#cutJournal(head);
   }
 
-  /** Removes what the last report holds, if the taken journal begins with it: each line has a key, so it cannot come again. */
+  /** Adds the second taken journal to the first, once: each line has a random key, so it cannot come again. */
+  #mergeTaken(): void {
+    const [taken, second] = [this.#fileOf("journal.old"), this.#fileOf("journal.new")];
+    if (existsSync(second)) {
+      if (!existsSync(taken)) renameSync(second, taken);
+      else {
+        const [before, more] = [seal(taken), seal(second)];
+        const isMerged = before.subarray(Math.max(0, before.length - more.length)).equals(more);
+        if (!isMerged) replaceFile(taken, before, before.at(-1) === 10 ? "" : "\n", more, SEAL);
+        rmSync(second);
+      }
+    }
+    if (existsSync(taken)) seal(taken);
+  }
+
+  /** Removes what the last report holds, if the taken journal begins with it. */
   #cutJournal({ cut }: Head): void {
     const path = this.#fileOf("journal.old");
     if (cut === null || sizeOf(path) < cut.bytes) return;
-    const bytes = readBytes(path, 2 * MAX_JOURNAL_BYTES);
+    const bytes = readBytes(path, 2 * MAX_TAKEN_BYTES);
     if (sha256(bytes.subarray(0, cut.bytes)) !== cut.sha256) return;
     const rest = bytes.subarray(cut.bytes, Math.max(cut.bytes, bytes.indexOf(SEAL)));
-    if (rest.length === 0) rmSync(path);
+    if (rest.toString("latin1").trim() === "") rmSync(path);
     else replaceFile(path, rest, SEAL);
   }
 
   /** Whether a line counts that was added to a journal while another process took it away. */
   #isReported(file: number, key: string): boolean {
-    const bytes = readOpen(file, 2 * MAX_JOURNAL_BYTES);
+    const bytes = readOpen(file, 2 * MAX_TAKEN_BYTES);
     const seal = bytes.indexOf(SEAL);
     return seal < 0 || bytes.indexOf(key) < seal;
   }
@@ -2253,7 +2398,7 @@ export class Client {
   /** Does something that no other process does meanwhile. */
   #lock<Result>(work: () => Result): Result {
     const path = this.#fileOf("journal.lock");
-    if (existsSync(path) && !isAtWork(path)) rmSync(path, { force: true });
+    if (existsSync(path) && !isAtWork(path)) removeLock(path);
     let file: number;
     try {
       file = openSync(path, "wx", 0o600);
@@ -2278,8 +2423,19 @@ export class Client {
    */
   async openBundle(path: string, { modelsFolder, filesFolder }: BundleFolders = {}): Promise<OpenedBundle> {
     this.#requireKeys();
-    for (const folder of [modelsFolder, filesFolder]) if (folder !== undefined) requireFolder(folder);
-    if (readStart(path, LICENSE_BEGIN.length) === LICENSE_BEGIN) return this.#openLicense(path);
+    refuseRoot(this.#options.stateFile);
+    for (const folder of [modelsFolder, filesFolder]) {
+      if (folder === undefined) continue;
+      requireFolder(folder);
+      refuseRoot(folder);
+    }
+    let begin: string;
+    try {
+      begin = readStart(path, LICENSE_BEGIN.length);
+    } catch (error) {
+      throw new Refused(`cannot read ${path}: ${toReason(error)}`);
+    }
+    if (begin === LICENSE_BEGIN) return this.#openLicense(path);
     const { audience = "" } = this.#options;
     const terms = {
       audience,
@@ -2355,7 +2511,7 @@ export class Client {
   #readKept(): Claims {
     this.#requireKeys();
     if (!existsSync(this.#fileOf("license")))
-      throw new Refused("there is no license: borrow one while there is a network");
+      throw new Refused(explain("license_missing", this.missing() !== undefined));
     if (this.#isOthers) throw new Refused("the license is for another key");
     const claims = this.#readClaims();
     return checkNames(claims, this.#termsOf(this.#record?.key_id ?? claims.key_id, 0));
@@ -2379,7 +2535,7 @@ export class Client {
       const status = statusOf(question, answer);
       this.#log(`${question}: ${describe(question, answer, this.cause)}`);
       if (answer !== null && status === 200) return answer;
-      if (!isPassing(status) || failures + 1 === MAX_TRIES || this.#options.url === "") {
+      if (!isPassing(status) || failures + 1 === MAX_TRIES) {
         const [why, code] = this.#whyNoAnswer(question, answer);
         if (status === 0) throw new NoAnswer(`the service gave no answer: ${why}`, why);
         if (isPassing(status)) throw new NoAnswer(why, this.#whyPassing(question, answer), code);
@@ -2399,10 +2555,7 @@ export class Client {
     const isGet = withHeader && fields === undefined;
     const body = JSON.stringify(withHeader ? fields : { api_key: apiKey, ...fields });
     const headers: Record<string, string> = withHeader ? { "X-API-Key": apiKey } : {};
-    if (url === "") {
-      this.cause = "no address of a service is set";
-      return null;
-    }
+    this.#requireService();
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     // A redirect is not followed: the key is for one address only.
     const options: RequestInit = { headers, signal, redirect: "manual" };
@@ -2538,8 +2691,17 @@ const whyNoFingerprint = (fingerprint: string): string | undefined =>
 
 const codeOfFailure = (error: unknown): unknown => (error as { code?: unknown }).code;
 
+/** Why a file could not be read or written. */
+function toReason(error: unknown): string {
+  if (codeOfFailure(error) === "ENOENT") return "no such file";
+  const name = messageOf(error);
+  // Node and Bun name the call and the path after the reason.
+  return toLine(error instanceof Refused ? name : name.replace(/^[A-Z]+: /, "").replace(/, \w+( '.*)?$/, ""));
+}
+
 function requireFolder(folder: string): void {
-  if (!existsSync(folder)) throw new Refused(`there is no folder ${folder}: create it`);
+  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (!isFolder) throw new Refused(`there is no folder ${folder}: create it`);
 }
 
 /** Removes what a crash left of a file that was to become the target, in either language. */
@@ -2566,6 +2728,34 @@ function isAtWork(lock: string): boolean {
     return codeOfFailure(error) === "EPERM";
   }
 }
+
+/** Removes a lock that a process has left, and not one that another process has made just now. */
+function removeLock(path: string): void {
+  const taken = `${path}.${randomUUID()}`;
+  try {
+    renameSync(path, taken);
+  } catch (error) {
+    if (codeOfFailure(error) === "ENOENT") return;
+    throw error;
+  }
+  if (isAtWork(taken)) putNew(taken, path);
+  rmSync(taken, { force: true });
+}
+
+/** Seals a taken journal if it is not sealed. Returns what stands before the seal. */
+function seal(path: string): Buffer {
+  const sealed = () => readBytes(path, 2 * MAX_TAKEN_BYTES);
+  let bytes = sealed();
+  if (!bytes.includes(SEAL)) {
+    appendFileSync(path, SEAL);
+    bytes = sealed();
+  }
+  return bytes.subarray(0, bytes.indexOf(SEAL));
+}
+
+/** What a report says; nothing if it is none. */
+const payloadOf = (text: string): Fields =>
+  toFields(Buffer.from(text.split(".", 2)[1] ?? "", "base64url").toString());
 
 /** Only a strong tag stands for the same bytes. */
 const strongTag = (etag = "") => (/^"[!#-~]{0,1000}"$/.test(etag) ? etag : "");
@@ -2632,36 +2822,64 @@ class Connection {
 
 // The command
 
-const USAGE = `Usage: claviger_client.ts COMMAND
-  activate | run | status | release              a place for this machine
-  validate | features                            what the license allows
-  borrow [DAYS] | give-back                      a signed license, for the time without a network
-  models | download NAME [VERSION] FOLDER        the models of the license
-  log TYPE [MODEL] | send                        events, which wait in a queue
-  record TYPE [MODEL]                            use, on a machine that never has a network
-  report FILE [--events] | report-again NUMBER FILE
-  open-bundle FILE [MODELS_FOLDER [FILES_FOLDER]]
-  check LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]
-Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, perhaps LICENSE_FINGERPRINT and LICENSE_NAME, and for signed licenses
-LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them; status, features, record, report, report-again and
-open-bundle need neither LICENSE_URL nor LICENSE_KEY.`;
+const PROGRAM = "claviger_client.ts";
 
-const OFFLINE_COMMANDS = ["status", "features", "record", "report", "report-again", "open-bundle"];
-
-/** The arguments of each command. Those in brackets may be left out. */
-const ARGUMENTS: Readonly<Record<string, string>> = {
-  ...{ activate: "", run: "", status: "", release: "", validate: "", features: "" },
-  ...{ borrow: "[DAYS]", "give-back": "", models: "", download: "NAME [VERSION] FOLDER" },
-  ...{ log: "TYPE [MODEL]", send: "", record: "TYPE [MODEL]" },
-  ...{ report: "FILE [--events]", "report-again": "NUMBER FILE" },
-  "open-bundle": "FILE [MODELS_FOLDER [FILES_FOLDER]]",
-  check: "LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]",
+/** The arguments of each command, of which those in brackets may be left out, and what it does. */
+const COMMANDS: Readonly<Record<string, readonly [names: string, does: string]>> = {
+  activate: ["", "take a place, or renew it"],
+  run: ["", "keep the place, and send the events that wait"],
+  status: ["", "say whether this machine may work, and if not, why"],
+  release: ["", "give the place back"],
+  validate: ["", "ask what the key may do"],
+  borrow: ["[DAYS]", "fetch a signed license, to work without a network"],
+  "give-back": ["", "give the place back, and delete the signed license"],
+  features: ["", "print the features and values of the license"],
+  models: ["", "list the models"],
+  download: ["NAME [VERSION] FOLDER", "download a model"],
+  log: ["TYPE [MODEL]", "put an event into the queue"],
+  send: ["", "send the events that wait"],
+  "open-bundle": ["FILE [MODELS_FOLDER [FILES_FOLDER]]", "replace the license, and copy models and files"],
+  record: ["TYPE [MODEL]", "keep a use for the next report"],
+  report: ["FILE [--events]", "write a report of the use since the last one"],
+  "report-again": ["NUMBER FILE", "write an earlier report again"],
+  check: ["LICENSE KEYS AUDIENCE KEY_ID [FINGERPRINT]", "check the file of a signed license"],
 };
+
+/** These also work with neither the address of the service nor its key. */
+const OFFLINE_COMMANDS = ["status", "features", "open-bundle", "record", "report", "report-again"];
+
+const SETTINGS = `Set LICENSE_URL, LICENSE_KEY and LICENSE_STATE, and perhaps LICENSE_FINGERPRINT, LICENSE_NAME,
+LICENSE_KEYS and LICENSE_AUDIENCE. check needs none of them; status, features, open-bundle, record,
+report and report-again also work with neither LICENSE_URL nor LICENSE_KEY, in a closed network`;
+
+function renderHelp(): string {
+  const rows = Object.entries(COMMANDS).map(([name, [names, does]]) => [`${name} ${names}`.trim(), does]);
+  const lines = rows.map(([row = "", does]) =>
+    row.length <= 34 ? `  ${row.padEnd(34)} ${does}` : `  ${row}\n${" ".repeat(37)}${does}`,
+  );
+  return [`Usage: ${PROGRAM} COMMAND`, ...lines, SETTINGS].join("\n");
+}
+
+/** The help that is asked for, of all commands or of one; undefined if none is. */
+function findHelp(command: string, args: readonly string[]): string | undefined {
+  const options = ["--help", "-h"];
+  const isFirst = ["help", ...options].includes(command);
+  if (!isFirst && !options.includes(args.at(-1) ?? "")) return undefined;
+  const name = isFirst ? (args[0] ?? "") : command;
+  const [names, does] = (Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined) ?? [];
+  if (names === undefined) return renderHelp();
+  return `Usage: ${`${PROGRAM} ${name} ${names}`.trim()}\n  ${does}`;
+}
 
 /** What is wrong with a command or its arguments; undefined if nothing is. */
 function whyNoCommand(command: string, args: readonly string[]): string | undefined {
+  const option = [command, ...args].find(
+    (each) => each.startsWith("-") && !(command === "report" && each === "--events"),
+  );
+  if (option !== undefined)
+    return toLine(`there is no option ${option}: ${PROGRAM} --help says what there is`);
   if (command === "") return "no command is given";
-  const names = Object.hasOwn(ARGUMENTS, command) ? ARGUMENTS[command] : undefined;
+  const names = Object.hasOwn(COMMANDS, command) ? COMMANDS[command]?.[0] : undefined;
   if (names === undefined) return toLine(`there is no command ${command}`);
   const all = names.split(" ").filter((name) => name !== "");
   const needed = all.filter((name) => !name.startsWith("["));
@@ -2676,10 +2894,17 @@ const print = (...lines: readonly string[]) =>
   void process.stdout.write(lines.map((line) => `${line}\n`).join(""));
 
 /** Returns the status with which the program ends: 0 is yes or done, 1 is no or refused, 2 is wrong usage. */
-async function main([command = "", ...args]: readonly string[]): Promise<number> {
+async function main([command = "", ...given]: readonly string[]): Promise<number> {
   // The program that this module replaces had no commands: its only arguments were those of `check`.
-  const isOld = !Object.hasOwn(ARGUMENTS, command) && existsSync(command);
-  if (isOld && (args.length === 3 || args.length === 4)) return checkFile([command, ...args]);
+  const isOld = !Object.hasOwn(COMMANDS, command) && existsSync(command);
+  if (isOld && (given.length === 3 || given.length === 4)) return checkFile([command, ...given]);
+  const help = findHelp(command, given);
+  if (help !== undefined) {
+    print(help);
+    return 0;
+  }
+  const isOption = (each: string) => command === "report" && each === "--events";
+  const args = given.toSorted((one, other) => Number(isOption(one)) - Number(isOption(other)));
   const { LICENSE_URL: url = "", LICENSE_KEY: apiKey = "", LICENSE_STATE: stateFile, ...more } = process.env;
   const why = whyNoCommand(command, args);
   if (why !== undefined) return showUsage(why);
@@ -2704,7 +2929,8 @@ async function main([command = "", ...args]: readonly string[]): Promise<number>
         ? "LICENSE_KEY"
         : "LICENSE_FINGERPRINT";
     const isWrongSetting = error instanceof TypeError;
-    logLine(isWrongSetting ? `Wrong ${setting}: ${error.message}` : messageOf(error));
+    const refused = error instanceof Refused ? "refused: " : "";
+    logLine(isWrongSetting ? `Wrong ${setting}: ${error.message}` : `${refused}${messageOf(error)}`);
     return isWrongSetting ? 2 : 1;
   }
   try {
@@ -2744,10 +2970,13 @@ async function runCommand(client: Client, command: string, args: readonly string
       clearInterval(awake);
       return false;
     }
-    case "status":
+    case "status": {
       print(client.describe(), `machine ${client.state.machine_id ?? "none"}`);
       print(`fingerprint ${client.state.fingerprint}`);
-      return client.mayWork();
+      const why = client.why();
+      if (why !== null) logLine(`refused: ${why.message}`);
+      return why === null;
+    }
     case "validate": {
       const answer = await client.validate();
       if (answer !== null) print(JSON.stringify(answer));
@@ -2755,7 +2984,8 @@ async function runCommand(client: Client, command: string, args: readonly string
     }
     case "features": {
       const isKnown = client.licenseAnswer() !== null;
-      if (!isKnown && !process.env.LICENSE_KEYS) throw new Refused("no answer is kept: run validate");
+      if (!isKnown && !process.env.LICENSE_KEYS && client.missing() === undefined)
+        throw new Refused("no answer is kept: run validate");
       // Says why there is no license either.
       if (!isKnown) client.claims();
       printRights(client.features(), client.entitlements());
@@ -2844,7 +3074,7 @@ function printRights(features: readonly string[], entitlements: EntitlementValue
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 function showUsage(why: string): number {
-  logLine(`${why}\n${USAGE}`);
+  logLine(why.includes("--help") ? why : `${why}\n${renderHelp()}`);
   return 2;
 }
 
