@@ -175,7 +175,10 @@ def run(first, second):
     if second is not None:
         killed.append(report_and_die(folder, "third", second))
         client.record("model_load")
+    lines = []
+    client.log = lines.append
     number = client.report(os.path.join(folder, "last"))
+    assert "damaged" not in lines[-1], lines  # a line that is there twice would be one
     found, more = read_reports(client), 0 if second is None else 1
     state = (first, second, killed, number, found, client.journal.waiting())
     assert number == len(found) and found[0] == 3 and sum(found) == 8 + more and client.journal.waiting() == 0, state

@@ -616,7 +616,9 @@ describe("download()", () => {
     expect(offline.mayWork()).toBe(true);
     expect([await get(), await get({ version: "1.0.0" })]).toEqual([path, path]);
     await expect(get({ version: "1.0" })).rejects.toThrow("no address of a service is set");
-    await expect(offline.download("spell", { folder: home })).rejects.toThrow("no address of a service is set");
+    await expect(offline.download("spell", { folder: home })).rejects.toThrow(
+      "no address of a service is set",
+    );
     // A newer file, and one of another model.
     for (const [name, text] of [
       ["speller-2.0.0.onnx", "newer"],
