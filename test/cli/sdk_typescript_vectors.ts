@@ -16,10 +16,10 @@ import {
   makeReport,
   mayUse,
   type OpenedFile,
-  type Reason,
   Refused,
   readBundle,
   settleEvents,
+  type Trouble,
   type Validation,
 } from "../../src/cli/guide/sdk/claviger_client.ts";
 import licenses from "../../src/cli/guide/sdk/license_vectors.json" with { type: "json" };
@@ -75,7 +75,7 @@ for (const { name, license_id, lines, made_at, with_events, expect, ...request }
   compare(name, { text, uses, dropped, digest }, expect);
 }
 for (const { reason, closed, expect } of vectors.sentences)
-  compare(`the sentence of ${reason}`, [explain(reason as Reason, closed)], [expect]);
+  compare(`the sentence of ${reason}`, [explain(reason as Trouble, closed)], [expect]);
 for (const { name, seen, highest_iat, iat, now, expect } of vectors.clocks) {
   const latest = clockAfter(seen, highest_iat, iat);
   const isBehind = Math.max(latest, iat) > now + 300;

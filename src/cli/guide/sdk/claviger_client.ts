@@ -224,10 +224,10 @@ const REMEDIES: Readonly<Record<string, string>> = {
 
 // What is wrong, and what helps
 
-export type Reason = "no_place" | "license_missing" | "expired" | "clock_behind";
+export type Trouble = "no_place" | "license_missing" | "expired" | "clock_behind";
 
 /** What is wrong; what helps where there is a network; what helps a machine in a closed network. */
-const SENTENCES: Readonly<Record<Reason, readonly [wrong: string, online: string, offline: string]>> = {
+const SENTENCES: Readonly<Record<Trouble, readonly [wrong: string, online: string, offline: string]>> = {
   no_place: ["this machine has no place", "activate it", "activate it"],
   license_missing: [
     "there is no license",
@@ -247,7 +247,7 @@ const SENTENCES: Readonly<Record<Reason, readonly [wrong: string, online: string
 };
 
 /** Says what is wrong, and what helps, for people. */
-export function explain(reason: Reason, isClosed: boolean): string {
+export function explain(reason: Trouble, isClosed: boolean): string {
   const [wrong, online, offline] = SENTENCES[reason];
   return `${wrong}: ${isClosed ? offline : online}`;
 }
