@@ -633,7 +633,7 @@ describe("download()", () => {
     writeFileSync(join(home, "speller-2.0.0.onnx"), "damaged");
     expect(await get()).toBe(path);
     truncateSync(path, 9);
-    await expect(get()).rejects.toThrow("the service gave no answer");
+    await expect(get()).rejects.toThrow("no address of a service is set");
 
     service.on("/v1/models/list", () => refusedWith(401, "INVALID_KEY"));
     writeFileSync(path, bytes);
