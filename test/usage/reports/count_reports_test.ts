@@ -1,5 +1,5 @@
 /** The use per day of all licenses is right after the next count: with the days of reports, and without what is over. */
-import { expect, test } from "bun:test";
+import { beforeEach, expect, test } from "bun:test";
 import { newUuid } from "../../../src/base/ids.ts";
 import { commitEvents, countUse, importReport } from "../../../src/usage/mod.ts";
 import { createTestDatabase } from "../../support/database.ts";
@@ -10,7 +10,11 @@ import { compareWithExport, readDays } from "../figures/compare_days.ts";
 import { createJournal, parsed } from "./report_kit.ts";
 
 const server = useForEach(createTestDatabase);
-let nowMs = Date.parse("2026-11-20T12:00:00Z");
+const BEGAN_MS = Date.parse("2026-11-20T12:00:00Z");
+let nowMs = BEGAN_MS;
+beforeEach(() => {
+  nowMs = BEGAN_MS;
+});
 const clock = { now: () => new Date(nowMs), nowMs: () => nowMs, monotonicMs: () => nowMs };
 
 const count = () => countUse(server.database, { clock, isStopping: () => false });
@@ -70,7 +74,6 @@ test("countUse() counts the days of reports again, and never what is over", asyn
 });
 
 test("countUse() counts the days of a clock that is ahead when they come, and none before", async () => {
-  nowMs = Date.parse("2026-11-20T12:00:00Z");
   const { licenseUuid } = await issue(server.database, { monthlyLimit: 10 });
   await count();
   const journal = createJournal(licenseUuid);
