@@ -43,8 +43,31 @@ async function usedOf(licenseUuid: string): Promise<number[]> {
   return [used, over];
 }
 
+/** A report whose sender is slow. */
+interface SlowReport {
+  /** Tells whether it was answered already: its room was taken by another report when it came. */
+  isRefused(): boolean;
+  hangUp(): void;
+}
+
+/** Begins reports that each take all room of their sender until another report is refused; returns those that are read. */
+async function beginAll(
+  tokens: readonly string[],
+  { probe, refusedWith }: { readonly probe: string; readonly refusedWith: number },
+): Promise<SlowReport[]> {
+  let slow = await Promise.all(tokens.map(begin));
+  await until(async () => {
+    const isFull = (await post("a", "", probe)).status === refusedWith;
+    slow = await Promise.all(
+      slow.map((each, index) => (each.isRefused() ? begin(tokens[index] ?? "") : each)),
+    );
+    return isFull && slow.every((each) => !each.isRefused());
+  });
+  return slow;
+}
+
 /** Begins to send a report of the largest size, and sends no more than a byte of it. */
-async function begin(token: string): Promise<{ hangUp(): void }> {
+async function begin(token: string): Promise<SlowReport> {
   const { hostname, port } = new URL(admin.url);
   const socket = createConnection(Number(port), hostname);
   socket.on("error", () => {});
@@ -53,7 +76,11 @@ async function begin(token: string): Promise<{ hangUp(): void }> {
     `POST /admin/v1/usage/reports HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAuthorization: Bearer ${token}\r\n` +
       `Content-Length: ${32 * 1024 * 1024 + 1}\r\n\r\na`,
   );
-  return { hangUp: () => void socket.destroy() };
+  let isRefused = false;
+  socket.on("data", () => {
+    isRefused = true;
+  });
+  return { isRefused: () => isRefused, hangUp: () => void socket.destroy() };
 }
 
 describe("POST /admin/v1/usage/reports", () => {
@@ -134,8 +161,7 @@ describe("POST /admin/v1/usage/reports", () => {
 
   test("is not delayed by a sender that sends a byte a second, who may send no other report meanwhile", async () => {
     const [slowToken, quickToken] = [await admin.token(), await admin.token()];
-    const slow = await begin(slowToken);
-    await until(async () => (await post("a", "", slowToken)).status === 429);
+    const [slow] = await beginAll([slowToken], { probe: slowToken, refusedWith: 429 });
     const refused = await post("a", "", slowToken);
     expect(refused).toMatchObject({ status: 429, body: { code: "RATE_LIMIT_EXCEEDED" } });
     expect(refused.headers.get("retry-after")).toBe("5");
@@ -143,14 +169,16 @@ describe("POST /admin/v1/usage/reports", () => {
     expect(await post(createJournal(licenseUuid).next(), "", quickToken)).toMatchObject({
       ...{ status: 200, body: { outcome: "imported" } },
     });
-    slow.hangUp();
+    slow?.hangUp();
     await until(async () => (await post("a", "", slowToken)).status === 400);
   });
 
   test("is refused before its body is read while there is no room, and takes room again afterwards", async () => {
-    const slow = await Promise.all([admin.token(), admin.token()].map(async (token) => begin(await token)));
     const token = await admin.token();
-    await until(async () => (await post("a", "", token)).status === 503);
+    const slow = await beginAll([await admin.token(), await admin.token()], {
+      probe: token,
+      refusedWith: 503,
+    });
     const refused = await post("a", "", token);
     expect(refused).toMatchObject({ status: 503, body: { code: "SERVICE_UNAVAILABLE" } });
     expect(refused.headers.get("retry-after")).toBe("1");
@@ -165,22 +193,33 @@ describe("POST /admin/v1/usage/reports", () => {
       const name = `revoked-${query.length}`;
       const token = await admin.token({ name });
       let end = () => {};
-      const slow = new ReadableStream({
-        start(controller) {
-          controller.enqueue(new TextEncoder().encode(text.slice(0, 100)));
-          end = () => {
-            controller.enqueue(new TextEncoder().encode(text.slice(100)));
-            controller.close();
-          };
-        },
-      });
-      const answer = post(slow, query, token);
+      let answer: ReturnType<typeof post> | undefined;
+      const begin = () => {
+        const slow = new ReadableStream({
+          start(controller) {
+            controller.enqueue(new TextEncoder().encode(text.slice(0, 100)));
+            end = () => {
+              controller.enqueue(new TextEncoder().encode(text.slice(100)));
+              controller.close();
+            };
+          },
+        });
+        const sent = post(slow, query, token);
+        answer = sent;
+        // Another report had taken its room.
+        sent.then(({ status }) => {
+          if (status === 429) answer = undefined;
+        });
+      };
       // Without a declared size it takes all room of its token.
-      await until(async () => (await post("a", "", token)).status === 429);
+      await until(async () => {
+        if (answer === undefined) begin();
+        return (await post("a", "", token)).status === 429 && answer !== undefined;
+      });
       orThrow(await revokeToken(admin.database, name, { actor: ACTOR, now: admin.clock.now() }));
       end();
       expect(await answer).toMatchObject({ status: 401, body: { code: "INVALID_TOKEN" } });
-      expect((await answer).body.error).toMatch(/^Cannot import report: .*; nothing was imported$/);
+      expect((await answer)?.body.error).toMatch(/^Cannot import report: .*; nothing was imported$/);
     }
     expect(await usedOf(licenseUuid)).toEqual([0, 0]);
   });

@@ -224,7 +224,11 @@ function submitOf(isKnown: boolean, signs: boolean): string {
 }
 
 /** Says which license would be signed, and what that takes and starts. */
-function Foreseen({ of: { keyUuid, expiresAt, placeUntil, termEndsAt } }: { readonly of: ForeseenLicense }) {
+function Foreseen({
+  of: { keyUuid, expiresAt, placeUntil, holdsPlace, termEndsAt },
+}: {
+  readonly of: ForeseenLicense;
+}) {
   const id = toId("key", keyUuid);
   return (
     <>
@@ -235,7 +239,7 @@ function Foreseen({ of: { keyUuid, expiresAt, placeUntil, termEndsAt } }: { read
       </p>
       {placeUntil && (
         <p>
-          {`The machine then has a place of the license until ${toTimestamp(placeUntil)}, also if it is released earlier.`}
+          {`The machine ${holdsPlace ? "keeps its" : "then has a"} place of the license until ${toTimestamp(placeUntil)}, also if it is released earlier.`}
         </p>
       )}
       {termEndsAt && (

@@ -159,7 +159,7 @@ function renderForeseen({ keyUuid, expiresAt, placeUntil, termEndsAt }: Foreseen
   return {
     key_id: toId("key", keyUuid),
     expires_at: toTimestamp(expiresAt),
-    place_until: placeUntil && toTimestamp(placeUntil),
+    place_until: placeUntil ? toTimestamp(placeUntil) : null,
     term_ends_at: termEndsAt && toTimestamp(termEndsAt),
   };
 }

@@ -216,9 +216,10 @@ async function announceNext(call: DatabaseCall, { foreseen, fingerprint }: Next)
     `The next license of the machine is for ${toId("key", keyUuid)}, valid until ${toTimestamp(expiresAt)}`,
   );
   const startsTerm = announceTerm(call.print, key, call.now);
-  const machine = { fingerprint, refusal: undefined, holdsPlace: false };
-  const placeUntil = foreseen.placeUntil ?? undefined;
-  return announcePlaces(call.print, [{ ...machine, placeUntil }]) || startsTerm;
+  const { placeUntil, holdsPlace } = foreseen;
+  return (
+    announcePlaces(call.print, [{ fingerprint, refusal: undefined, placeUntil, holdsPlace }]) || startsTerm
+  );
 }
 
 /** Imports the reports one after the other. Whatever ends it early, what was imported is known. */

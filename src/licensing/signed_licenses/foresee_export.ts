@@ -47,7 +47,8 @@ export function foreseeExport(
   return new Date(endMs - (endMs % 1_000));
 }
 
-function usualDays({ maxOfflineDays }: ExportedKey): number {
+/** Returns the days of a file for which nobody chose others. */
+export function usualDays({ maxOfflineDays }: ExportedKey): number {
   return Math.min(maxOfflineDays ?? USUAL_EXPORT_DAYS, USUAL_EXPORT_DAYS);
 }
 
