@@ -18,6 +18,7 @@ export {
   removeOperator,
   setRole,
 } from "./people.ts";
+export { PRESET_NAMES, PRESETS, type PresetName, scopesOfToken } from "./presets.ts";
 export { endSessionsOf, loginIdentity, type ProvenIdentity } from "./provider_logins.ts";
 export { rightOfSession, rightOfToken } from "./rights.ts";
 export {

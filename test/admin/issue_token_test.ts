@@ -1,7 +1,7 @@
 /** Tokens that an admin issues, renews and resumes in the console, with every option of the commands. */
 import { describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
-import { listTokens, SCOPES, tokenPattern } from "../../src/operators/mod.ts";
+import { listTokens, PRESET_NAMES, PRESETS, SCOPES, tokenPattern } from "../../src/operators/mod.ts";
 import { BRAND } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -37,6 +37,30 @@ describe("The form that issues a token", () => {
     expect(text).toContain("a day alone is its last second, UTC");
   });
 
+  test("has each preset with its sentence, and its scopes where the boxes are folded", async () => {
+    const { cookie } = await client.logIn("admin");
+
+    const { text } = await client.send("/access", { cookie });
+
+    for (const name of PRESET_NAMES) {
+      const { meaning, scopes } = PRESETS[name];
+      expect(text).toContain(`name="preset" value="${name}"/> ${name}: ${meaning}</label>`);
+      expect(text).toMatch(
+        new RegExp(`<details><summary>Scopes</summary>.*<li>${name}: ${scopes.join(", ")}</li>`),
+      );
+    }
+  });
+
+  test("issues one with just the scopes of its preset, and of the boxes beside it", async () => {
+    const [plain, more] = [newName(), newName()];
+
+    await issue(["name", plain], ["preset", "pipeline"]);
+    await issue(["name", more], ["preset", "pipeline"], ["scopes", "status:read"], ["scopes", "models:read"]);
+
+    expect((await findToken(plain))?.scopes).toEqual(["models:read", "models:write"]);
+    expect((await findToken(more))?.scopes).toEqual(["models:read", "models:write", "status:read"]);
+  });
+
   test("issues one with every option of the command, and explains it", async () => {
     const name = newName();
 
@@ -67,10 +91,15 @@ describe("The form that issues a token", () => {
     expect(row).toMatchObject({ action: "token.issue", door: "console", reason: "for the shop" });
   });
 
-  test("asks for a scope if none is chosen", async () => {
-    const { status, text } = await issue(["name", newName()]);
+  test("asks for a preset or a scope if none is chosen, with the scopes open, and issues no token", async () => {
+    const name = newName();
+    const { status, text } = await issue(["name", name], ["preset", ""]);
     expect(status).toBe(400);
-    expect(text).toMatch(/id="issue-token-scopes-error">It must have a scope: choose at least one</);
+    expect(text).toContain(
+      'id="issue-token-scopes-error">Choose what the program does, or at least one scope<',
+    );
+    expect(text).toContain('<details open=""><summary>Scopes</summary>');
+    expect(await findToken(name)).toBeUndefined();
   });
 
   test("issues one without limits if only its name and a scope are given", async () => {
@@ -117,7 +146,6 @@ describe("The form that issues a token", () => {
     expect({ status: wrong.status, tokens: wrong.tokens }).toEqual({ status: 400, tokens: [] });
     for (const error of [
       'id="issue-token-name-error">It must be 1 to 64 lowercase letters',
-      'id="issue-token-scopes-error">It must have a scope: choose at least one',
       'id="issue-token-from-error">It must be 1 to 32 addresses and networks',
       'id="issue-token-expires_at-error">It must be a day such as 2027-01-31, or an ISO 8601 timestamp',
       'value="10.0.0.0/99"',

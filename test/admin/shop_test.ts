@@ -1,6 +1,7 @@
 /** The shop of the manual: a script that issues keys with a token that can do nothing else, while both are killed. */
 import { beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { findKey, hashApiKey } from "../../src/licensing/keys/mod.ts";
+import { PRESETS, toRestriction } from "../../src/operators/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { openShop } from "../support/shop.ts";
@@ -134,6 +135,33 @@ describe("the shop's script", () => {
     const stateOf = async (apiKey: string) =>
       (await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now: admin.clock.now() }))?.state;
     expect([await stateOf(lost), await stateOf(rotated.api_key)]).toEqual(["expired", "active"]);
+  });
+
+  test("with the preset's scopes serves a returning customer: finds, renews and upgrades the license, and adds one", async () => {
+    const expiresAt = new Date(admin.clock.nowMs() + 86_400_000);
+    const bought = await admin.issue({ email: "ada@example.org", externalId: "order-1", expiresAt });
+    const token = await admin.token({
+      scopes: PRESETS.shop.scopes,
+      restriction: toRestriction({ scopes: PRESETS.shop.scopes, tiers: ["free", "research"], mode: "live" }),
+    });
+
+    const { body: found } = await admin.call("GET", "/keys?external_id=order-1", { token });
+    const { license_id, user_id } = found.data[0];
+
+    const patch = (body: object) => admin.call("PATCH", `/licenses/${license_id}`, { token, body });
+    const upgraded = await patch({ tier: "research" });
+    const later = new Date(expiresAt.getTime() + 86_400_000).toISOString();
+    const renewed = await patch({ expires_at: later });
+    const second = await admin.call("POST", "/keys", {
+      token,
+      headers: { "Idempotency-Key": crypto.randomUUID() },
+      body: { email: "ada@example.org", tier: "free", external_id: "order-2" },
+    });
+    const revoked = await admin.call("POST", `/keys/${bought.id}/revoke`, { token, body: {} });
+
+    expect([upgraded.status, upgraded.body.tier, renewed.status]).toEqual([200, "research", 200]);
+    expect([second.status, second.body.user_id]).toEqual([201, user_id]);
+    expect([revoked.status, revoked.body.code]).toEqual([403, "SCOPE_REQUIRED"]);
   });
 
   test("ends if another copy is running, and if the token is wrong, and refuses no order then", async () => {

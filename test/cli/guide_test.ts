@@ -13,6 +13,7 @@ import { PAGES } from "../../src/cli/guide/pages.ts";
 import { renderGuidePage } from "../../src/cli/guide/render_guide_page.ts";
 import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
+import { PRESET_NAMES, PRESETS } from "../../src/operators/mod.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { createCommandLine, createTestInvocation, type RunOptions } from "./command_line.ts";
 
@@ -30,6 +31,14 @@ describe("the pages of the guide", () => {
   test("equal the output of `make guide` if they come from tables", () => {
     expect(textOf("settings")).toBe(writeSettingsPage());
     expect(textOf("commands")).toBe(writeCommandsPage(program));
+  });
+
+  test("have each preset of a token with its sentence and its scopes", () => {
+    const rows = PRESET_NAMES.map((name) => {
+      const { meaning, scopes } = PRESETS[name];
+      return `| \`${name}\` | ${meaning} | ${scopes.map((scope) => `\`${scope}\``).join(", ")} |`;
+    });
+    expect(textOf("operators")).toContain(rows.join("\n"));
   });
 
   test("start with a title, and then say what the reader will achieve", () => {

@@ -160,6 +160,35 @@ describe("claviger tokens", () => {
     });
   });
 
+  test("issue gives a token the scopes of a preset, and those of --scope beside it", async () => {
+    const issue = async (name: string, ...more: string[]) =>
+      (await line.json(["tokens", "issue", "--name", name, ...more])).scopes;
+    expect(await issue("watcher", "--preset", "monitoring")).toEqual(["usage:read", "status:read"]);
+    expect(await issue("watcher-2", "--scope", "audit:read,usage:read", "--preset", "monitoring")).toEqual([
+      ...["usage:read", "audit:read", "status:read"],
+    ]);
+    expect(await listed("watcher")).toMatchObject({ scopes: ["usage:read", "status:read"], tiers: null });
+    const limited = await line.json([
+      "tokens",
+      "issue",
+      "--name",
+      "limited",
+      "--preset",
+      "shop",
+      "--tiers",
+      "free",
+    ]);
+    expect(limited.scopes).toEqual(["keys:read", "keys:issue", "keys:manage", "accounts:join"]);
+  });
+
+  test("issue refuses an unknown preset, and a token without scopes, and issues none", async () => {
+    const issue = (...more: string[]) => line.here(["tokens", "issue", "--name", "none", ...more]);
+    expect(usageErrorOf(await issue("--preset", "till"))).toContain("one of shop, monitoring, pipeline, crm");
+    expect(usageErrorOf(await issue())).toContain("Cannot issue token: it needs --preset or --scope");
+    expect(usageErrorOf(await issue("--preset", "crm", "--tiers", "free"))).toContain("restricted to tiers");
+    expect(await listed("none")).toBeUndefined();
+  });
+
   test("issue, renew and revoke: the running service accepts the newest secret until the revocation", async () => {
     const issue = ["tokens", "issue", "--name", "shop", "--scope", "keys:read"];
     const { status, out, err } = await line.here(issue);

@@ -169,7 +169,8 @@ test("The form of a token that was refused for an old login is filled in again a
   await admin.visitAs("admin", visit, async (page) => {
     await page.locator("#issue-token > summary").click();
     const form = page.locator("#issue-token-form");
-    await form.getByLabel("Name").fill("shop-of-support");
+    await form.getByLabel("Name", { exact: true }).fill("shop-of-support");
+    await form.getByText("Scopes", { exact: true }).click();
     for (const box of ["keys:issue", "accounts:join", "free", "research"])
       await form.getByRole("checkbox", { name: new RegExp(`^${box}`) }).check();
     await form.getByLabel("Mode of the keys").selectOption("live");

@@ -2,21 +2,32 @@
 /** The form that issues a token. The answer shows the token; no other page ever does. */
 import * as v from "valibot";
 import { DAY_AS_END, END } from "../../base/calendar.ts";
-import { parsedField, someOf } from "../../base/rule.ts";
+import { parsedField, someOf, wordField } from "../../base/rule.ts";
 import { MODES, TIERS } from "../../licensing/mod.ts";
 import {
   issueToken,
   NAME_RULE,
+  PRESET_NAMES,
+  PRESETS,
+  type PresetName,
   SCOPE_MEANINGS,
   SCOPES,
   type Scope,
   SOURCES_RULE,
+  scopesOfToken,
   toRestriction,
 } from "../../operators/mod.ts";
 import { MODE_FIELD } from "../frame/api/fields.ts";
-import { type Action, action } from "../frame/console/action.ts";
-import { CheckBoxes, choicesOf, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
-import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { type Action, action, type FormProps } from "../frame/console/action.ts";
+import {
+  CheckBoxes,
+  choicesOf,
+  optionsOf,
+  RadioButtons,
+  Select,
+  TextField,
+} from "../frame/console/components/form.tsx";
+import { refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { showOnce } from "./token.tsx";
 
 export const issue: Action<object> = action({
@@ -34,11 +45,8 @@ export const issue: Action<object> = action({
         hint="The audit log names the program so, such as shop. No name is used twice."
         required
       />
-      <CheckBoxes
-        {...field("scopes")}
-        label="Scopes"
-        choices={optionsOf(SCOPES, (scope) => `${scope}: ${SCOPE_MEANINGS[scope as Scope]}`)}
-      />
+      <RadioButtons {...field("preset", "")} label="What the program does" choices={PRESET_CHOICES} />
+      <ScopesField {...field("scopes")} />
       <CheckBoxes
         {...field("tiers")}
         label="Tiers (optional)"
@@ -60,15 +68,45 @@ export const issue: Action<object> = action({
   ),
   entries: {
     name: v.pipe(TEXT, parsedField(NAME_RULE)),
-    scopes: v.pipe(TEXT, v.nonEmpty("must have a scope: choose at least one"), parsedField(someOf(SCOPES))),
+    preset: v.pipe(TEXT_OR_NOTHING, v.optional(wordField(PRESET_NAMES))),
+    scopes: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(someOf(SCOPES)))),
     tiers: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(someOf(TIERS)))),
     mode: v.pipe(TEXT_OR_NOTHING, v.optional(MODE_FIELD)),
     from: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(SOURCES_RULE))),
     expires_at: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(END))),
   },
-  async perform({ fields: { name, scopes, tiers, mode, from: sources, expires_at: expiresAt }, by, visit }) {
+  async perform({ fields: { name, tiers, mode, from: sources, expires_at: expiresAt, ...of }, by, visit }) {
     const { database, brand } = visit.options;
+    const scopes = scopesOfToken(of);
+    if (scopes.length === 0)
+      return refuseFields([{ field: "scopes", error: NO_SCOPE }], "No token was issued");
     const request = { name, scopes, restriction: toRestriction({ scopes, tiers, mode }), sources, expiresAt };
     return showOnce(await issueToken(database, request, { ...by, brand }), name, visit);
   },
 });
+
+const NO_SCOPE = "Choose what the program does, or at least one scope";
+
+const PRESET_CHOICES = [
+  ...optionsOf(PRESET_NAMES, (name) => `${name}: ${PRESETS[name as PresetName].meaning}`),
+  { value: "", label: "Something else: choose its scopes below" },
+];
+
+/** The scopes, folded: a preset has those that its program needs. */
+function ScopesField(field: ReturnType<FormProps<object>["field"]>) {
+  return (
+    <details open={Boolean(field.value ?? field.error)}>
+      <summary>Scopes</summary>
+      <ul class="hint">
+        {PRESET_NAMES.map((name) => (
+          <li>{`${name}: ${PRESETS[name].scopes.join(", ")}`}</li>
+        ))}
+      </ul>
+      <CheckBoxes
+        {...field}
+        label="Scopes beside those above"
+        choices={optionsOf(SCOPES, (scope) => `${scope}: ${SCOPE_MEANINGS[scope as Scope]}`)}
+      />
+    </details>
+  );
+}

@@ -22,7 +22,7 @@ import {
 } from "../../licensing/mod.ts";
 import { refuseOldProof } from "../../operators/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
-import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
+import { optionsOf, RadioButtons, Select, TextField } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
@@ -198,7 +198,6 @@ function formPage({ may, options }: Visit, proposed: Proposed, refused?: Refused
     ...fieldOf(name, proposed[name]),
     autofocus: !(refused ?? proposed[name]),
   });
-  const mode = field("mode");
   return {
     title: "Issue a key",
     script: "submit_once",
@@ -251,14 +250,12 @@ function formPage({ may, options }: Visit, proposed: Proposed, refused?: Refused
             label="Values (optional)"
             hint="Such as channels=64, region=eu. They come before those of the tier."
           />
-          <fieldset>
-            <legend>Mode</legend>
-            <p class="hint">Test keys behave like live ones. The page Usage says what they used.</p>
-            {MODES.map((each) => (
-              <Choice type="radio" name="mode" value={each} label={each} checked={mode.value === each} />
-            ))}
-            <FieldError {...mode} />
-          </fieldset>
+          <RadioButtons
+            {...field("mode")}
+            label="Mode"
+            hint="Test keys behave like live ones. The page Usage says what they used."
+            choices={optionsOf(MODES)}
+          />
           <div class="actions">
             <button type="submit">Issue the key</button>
             <a href="/console/keys">Cancel</a>

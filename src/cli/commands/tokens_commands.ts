@@ -11,12 +11,14 @@ import {
   listTokens,
   meaningOf,
   NAME_RULE,
+  PRESET_NAMES,
   renewToken,
   resumeToken,
   revokeToken,
   SCOPES,
   SCOPES_RULE,
   SOURCES_RULE,
+  scopesOfToken,
   toRestriction,
 } from "../../operators/mod.ts";
 import { command, databaseCommand, group } from "../command.ts";
@@ -33,10 +35,15 @@ const issue = command({
   options: {
     ...JSON_OPTIONS,
     name: required("the token's name, for the audit log", NAME_RULE),
-    scope: required("what the token may do, separated by commas", listOf(someOf(SCOPES)), {
-      as: "scopes",
-      choices: SCOPES,
-    }),
+    preset: option(
+      "the scopes that a program of this kind needs: a shop, monitoring, a pipeline, a CRM",
+      PRESET_NAMES,
+    ),
+    scope: option(
+      "what the token may do, separated by commas; beside a preset, what it may do more",
+      listOf(someOf(SCOPES)),
+      { as: "scopes", choices: SCOPES },
+    ),
     tiers: option(
       "see, change and issue only keys of these tiers, separated by commas; by default all",
       listOf(someOf(TIERS)),
@@ -54,8 +61,10 @@ const issue = command({
       { as: "networks" },
     ),
   },
-  async run({ scope: scopes, from: sources, ...values }, { invocation, print }) {
+  async run({ preset, scope, from: sources, ...values }, { invocation, print }) {
     const { name, tiers, mode, expiresAt } = values;
+    const scopes = scopesOfToken({ preset, scopes: scope });
+    if (scopes.length === 0) throw new WrongUsage("Cannot issue token: it needs --preset or --scope");
     const restriction = toRestriction({ scopes, tiers, mode });
     if (isTooWide(restriction, scopes)) throw new WrongUsage(`Cannot issue token: ${SCOPES_RULE}`);
     await withDatabase(invocation, values, async ({ config: { brand }, database, actor, now }) => {

@@ -129,14 +129,34 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
   );
 }
 
-interface CheckBoxesProps extends FieldProps {
+interface ChoicesProps extends FieldProps {
   readonly value: string | undefined;
   readonly choices: readonly Option[];
 }
 
 /** Check boxes. Their value has what is checked, separated by commas. If it is wrong, the first box gets the focus. */
-export function CheckBoxes({ label, name, id = name, value = "", hint, error, choices }: CheckBoxesProps) {
-  const checked = value.split(",");
+export function CheckBoxes({ value = "", ...field }: ChoicesProps) {
+  return <Choices {...field} type="checkbox" checked={value.split(",")} />;
+}
+
+/** Radio buttons, of which one is chosen. If the choice is wrong, the first button gets the focus. */
+export function RadioButtons({ value = "", ...field }: ChoicesProps) {
+  return <Choices {...field} type="radio" checked={[value]} />;
+}
+
+function Choices({
+  label,
+  name,
+  id = name,
+  hint,
+  error,
+  choices,
+  type,
+  checked,
+}: Omit<ChoicesProps, "value"> &
+  Pick<ChoiceProps, "type"> & {
+    readonly checked: readonly string[];
+  }) {
   const { autofocus, ...described } = connectedAttributes({ name, id, hint, error });
   return (
     <fieldset {...described}>
@@ -149,7 +169,7 @@ export function CheckBoxes({ label, name, id = name, value = "", hint, error, ch
       <FieldError id={id} error={error} />
       {choices.map((each) => (
         <Choice
-          type="checkbox"
+          type={type}
           name={name}
           {...each}
           checked={checked.includes(each.value)}
