@@ -1,6 +1,11 @@
 /** The form that issues a key. `same_rules_test.ts` compares its rules with those of the other doors. */
-import { beforeAll, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AdminAppOptions } from "../../src/admin/frame/options.ts";
 import { findKey, hashApiKey } from "../../src/licensing/keys/mod.ts";
+import { startAdmin } from "../support/admin.ts";
+import { testFolder } from "../support/postgres.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { attributesOf, textsOf } from "./texts_of.ts";
@@ -134,17 +139,90 @@ test.each([
 });
 
 test("The message for the customer has the key, what it is, and a command that tries it", async () => {
-  const { text } = await send({ email: "copy@example.org", tier: "free", mode: "live", never: "yes" });
+  const form = { email: "copy@example.org", tier: "free", mode: "live", never: "yes" };
+  const { text } = await send({ ...form, name: "Grace <b> {key}" });
   const [apiKey = ""] = textsOf(text, "#new-key");
   expect(textsOf(text, "#message")).toEqual([
     [
-      "This is your API key (free, live; it does not expire):",
+      "Hello Grace <b> {key},",
+      "this is your API key (free, live; it does not expire):",
       apiKey,
       "To try it:",
       `curl -s https://keys.example.org/v1/auth/validate -d '{"api_key":"${apiKey}"}'`,
       "Keep it secret: anyone who has it can use your quota.",
     ].join(" "),
   ]);
+});
+
+test("The message names the customer that has an account already, or without a name the e-mail", async () => {
+  const form = { email: "hello@example.org", tier: "free", mode: "live", never: "yes" };
+  const messageOf = async (more: object = {}) =>
+    textsOf((await send({ ...form, ...more })).text, "#message")[0];
+  expect(await messageOf()).toStartWith("Hello hello@example.org, this is");
+  await admin.issue({ email: "named@example.org", name: "Grace" });
+  expect(await messageOf({ email: "named@example.org" })).toStartWith("Hello Grace, this is");
+});
+
+test("The message says how long a license works that starts on its first use", async () => {
+  const form = { email: "term@example.org", tier: "free", mode: "live" };
+  const term = { starts_on_first_use: "yes", term_days: "30", latest_start: "2030-01-31" };
+  expect(textsOf((await send({ ...form, ...term })).text, "#message")[0]).toContain(
+    "(free, live; it works for 30 days from its first use, at the latest from 2030-01-31):",
+  );
+});
+
+describe("A listener whose message or address is not the usual one", () => {
+  const file = join(mkdtempSync(join(testFolder(), "message-")), "message.txt");
+  const issueOn = async (options: Partial<AdminAppOptions>) => {
+    const other = await startAdmin({ on: admin.testDatabase, admin: options });
+    try {
+      const visitor = createConsoleClient(other);
+      const { cookie: own } = await visitor.logIn("editor");
+      const form = { email: "own@example.org", tier: "free", mode: "test", never: "yes" };
+      const { status, text } = await visitor.send("/keys/issue", { cookie: own, form });
+      expect(status).toBe(200);
+      return {
+        key: textsOf(text, "#new-key")[0] ?? "",
+        message: textsOf(text, "#message")[0],
+        warnings: textsOf(text, ".notice.warning").filter((each) => !each.startsWith("Added")),
+      };
+    } finally {
+      await other.close();
+    }
+  };
+
+  test("shows the text of the file, read anew for each key", async () => {
+    for (const greeting of ["Hi", "Good day"]) {
+      writeFileSync(file, `\ufeff${greeting}, {name}!\n{key} {license} {address} {"a":1}\n`);
+      const { key, message, warnings } = await issueOn({ customerMessageFile: file });
+      const license = "free, test; it does not expire https://licenses.example.org";
+      expect(message).toBe(`${greeting}, own@example.org! ${key} ${license} {"a":1}`);
+      expect(warnings).toEqual([]);
+    }
+  });
+
+  test.each([
+    ["Hello {nmae}: {key}", "it has {nmae}, and the placeholders are {key}, {license}, {address}, {name}"],
+    ["Hello", "it has no {key}"],
+    [`{key}${"x".repeat(10_000)}`, "it has more than 10000 bytes"],
+    [undefined, "there is no such file"],
+  ])("shows the usual message and a warning for a wrong file, and issues the key: %j", async (text, why) => {
+    rmSync(file, { force: true });
+    if (text !== undefined) writeFileSync(file, text);
+    const { key, message, warnings } = await issueOn({ customerMessageFile: file });
+    expect(message).toStartWith("Hello own@example.org, this is your API key");
+    expect(message).toContain(key);
+    expect(warnings).toEqual([`Cannot use the message in ${file}: ${why}. This is the usual message.`]);
+  });
+
+  test.each([undefined, "http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080/a"])(
+    "warns in place of an address that customers cannot reach: %s",
+    async (publicUrl) => {
+      const { message, warnings } = await issueOn({ publicUrl });
+      expect(message).toContain("curl -s https://ADDRESS-IS-MISSING/v1/auth/validate");
+      expect(warnings).toEqual([expect.stringContaining("or set CLAVIGER_PUBLIC_URL")]);
+    },
+  );
 });
 
 test("Every wrong field is named, and what was entered is kept", async () => {

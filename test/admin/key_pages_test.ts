@@ -288,7 +288,7 @@ test("A key that replaces another names it in the message for the customer, and 
   await client.send(`/keys/${key.id}/revoke`, { cookie, form: { repeat: key.apiKey.slice(-4) } });
   const { text } = await client.send(`/keys/${key.id}/replace`, { cookie, form: {} });
   const hint = `svc_live_${key.apiKey.slice(9, 13)}…${key.apiKey.slice(-4)}`;
-  expect(text).toContain(`It replaces your key ${hint}, which no longer works.`);
+  expect(text).toContain(`; it replaces your key ${hint}, which no longer works)`);
   const [, issued = ""] = wordsOf(text).split("What was issued");
   for (const part of ["lost@example.org", "research, live", "Expires never"]) expect(issued).toContain(part);
 });

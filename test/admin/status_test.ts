@@ -34,9 +34,9 @@ describe("GET /status", () => {
       const { body } = await examined.call("GET", "/status", { token: await examined.token() });
       expect(body.findings.map(({ name }: { name: string }) => name)).toEqual([
         ...["disk", "database", "connection", "durability", "writes", "database clock", "schema"],
-        ...["model files", "public address", "rate limits", "event texts", "backup"],
+        ...["model files", "public address", "rate limits", "event texts", "key message", "backup"],
       ]);
-      expect(body.findings.slice(-6)).toEqual([
+      expect(body.findings.slice(-7)).toEqual([
         { name: "schema", state: "ok", message: expect.stringContaining("as this program needs it") },
         { name: "model files", state: "ok", message: "none are hosted here" },
         {
@@ -46,6 +46,7 @@ describe("GET /status", () => {
         },
         { name: "rate limits", state: "ok", message: "no second process serves" },
         { name: "event texts", state: "ok", message: "0 MB stored today (UTC), none left out" },
+        { name: "key message", state: "ok", message: "the usual one" },
         {
           name: "backup",
           state: "ok",

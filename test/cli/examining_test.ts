@@ -373,6 +373,21 @@ describe("claviger doctor", () => {
     expect((await doctor()).of("public address")).toMatchObject({ state: "ok" });
   });
 
+  test("warns if the message for customers cannot be used, and names its file", async () => {
+    const messageOf = async (env = {}) => (await doctor(env)).of("key message");
+    expect(await messageOf()).toMatchObject({ state: "ok", message: "the usual one" });
+    const file = line.write("message.txt", "Hello {name}, here is {key}");
+    const env = { CLAVIGER_CUSTOMER_MESSAGE_FILE: file };
+    expect(await messageOf(env)).toMatchObject({ state: "ok", message: `that of ${file}` });
+    line.write("message.txt", "Hello {name}");
+    expect(await messageOf(env)).toEqual({
+      name: "key message",
+      state: "warn",
+      message: `Cannot use the message in ${file}: it has no {key}; the console shows the usual message`,
+      remedy: "correct the file: it is read each time",
+    });
+  });
+
   test("knows where clients get the models of a demo that runs", async () => {
     using demo = createCommandLine({ prepared: true });
     const port = String(await findFreePort());

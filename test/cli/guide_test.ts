@@ -13,6 +13,7 @@ import { PAGES } from "../../src/cli/guide/pages.ts";
 import { renderGuidePage } from "../../src/cli/guide/render_guide_page.ts";
 import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
+import { USUAL_MESSAGE } from "../../src/licensing/keys/mod.ts";
 import { PRESET_NAMES, PRESETS } from "../../src/operators/mod.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { createCommandLine, createTestInvocation, type RunOptions } from "./command_line.ts";
@@ -39,6 +40,10 @@ describe("the pages of the guide", () => {
       return `| \`${name}\` | ${meaning} | ${scopes.map((scope) => `\`${scope}\``).join(", ")} |`;
     });
     expect(textOf("operators")).toContain(rows.join("\n"));
+  });
+
+  test("have the usual message for a customer", () => {
+    expect(textOf("console")).toContain(`\`\`\`text\n${USUAL_MESSAGE}\n\`\`\``);
   });
 
   test("start with a title, and then say what the reader will achieve", () => {

@@ -63,7 +63,7 @@ test("The key and the message for the customer are copied by their buttons, whic
     await page.getByRole("status").getByText("Copied").nth(1).waitFor();
     const copied = await page.evaluate<string>("navigator.clipboard.readText()");
     expect(copied).toBe((await page.locator("#message").textContent()) ?? "");
-    expect(copied.split("\n\n")[1]).toBe(apiKey);
+    expect(copied.split("\n\n")[2]).toBe(apiKey);
   });
   await admin.visitAs("editor", { path: "/keys/issue", script: false }, async (page) => {
     await issue(page);

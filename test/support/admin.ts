@@ -109,6 +109,7 @@ export async function startAdmin(
     directory: { isTrusted: () => true },
     trustedProxies: [],
     publicUrl: "https://licenses.example.org",
+    customerMessageFile: undefined,
     adminUrl: undefined,
     provider: undefined,
     isLoopback: true,

@@ -35,6 +35,8 @@ export interface AdminOptions {
   readonly trustedProxies: TrustedProxies;
   /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
   readonly publicUrl: string | undefined;
+  /** The file with the message for a customer who gets a key; undefined for the usual message. */
+  readonly customerMessageFile: string | undefined;
   /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
   readonly adminUrl: string | undefined;
   /** The identity provider at which operators log in; undefined if they log in with codes alone. */

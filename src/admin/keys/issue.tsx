@@ -146,7 +146,13 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
     isNarrow: true,
     body: (
       <>
-        <NewKey {...issued} {...request} publicUrl={options.publicUrl} />
+        <NewKey
+          {...issued}
+          {...request}
+          name={keys.find(({ id }) => id === issued.id)?.name}
+          term={request.term && { ...request.term, startedAt: null }}
+          options={options}
+        />
         {tiers.length > 1 && (
           <Notice kind="warning">
             {`Added to an existing account, which now has ${keys.length < MOST_LISTED ? "" : "at least "}`}

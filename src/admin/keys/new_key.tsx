@@ -1,51 +1,68 @@
 /** @jsxImportSource hono/jsx */
 /** A new key, which only the answer to its form shows, and a message with which an operator hands it over. */
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../base/calendar.ts";
-import type { KeySummary } from "../../licensing/keys/mod.ts";
+import { isLoopback } from "../../base/listener_url.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { fillMessage, type KeySummary, readMessage, USUAL_MESSAGE } from "../../licensing/keys/mod.ts";
+import { describeTerm, type Term } from "../../licensing/mod.ts";
 import { Copyable, Notice, Secret } from "../frame/console/components/layout.tsx";
 import { SHOWN } from "../frame/console/last_change.tsx";
+import type { AdminOptions } from "../frame/options.ts";
 
-interface Props extends Pick<KeySummary, "id" | "tier" | "mode"> {
+interface Props extends Pick<KeySummary, "id" | "tier" | "mode" | "email"> {
   readonly apiKey: string;
+  /** The customer's name; empty or undefined if it is not known. */
+  readonly name: string | undefined;
   /** The expiry of the license. */
   readonly expiresAt: Date;
+  /** The term of a license that has not begun; undefined for every other license. */
+  readonly term?: Term | undefined;
   /** The key that this one replaces; without a time it works no more. */
   readonly old?: { readonly hint: string; readonly worksUntil?: Date | undefined };
-  readonly publicUrl: string | undefined;
+  readonly options: Pick<AdminOptions, "publicUrl" | "customerMessageFile">;
 }
 
-const NO_URL = "https://ADDRESS";
+/** What the message has in the place of an address that customers cannot reach. */
+const NO_ADDRESS = "https://ADDRESS-IS-MISSING";
 
 /** The key and the message. */
 export function NewKey(props: Props) {
+  const { publicUrl, customerMessageFile } = props.options;
+  const read = readMessage(customerMessageFile);
+  const isReached = publicUrl !== undefined && !isLoopback(new URL(publicUrl).hostname);
+  const message = fillMessage(isRefusal(read) ? USUAL_MESSAGE : read.text, {
+    key: props.apiKey,
+    license: describeLicense(props),
+    address: isReached ? publicUrl : NO_ADDRESS,
+    name: props.name || props.email,
+  });
   return (
     <>
       <Notice kind="done">
         <Secret what="key" text={props.apiKey} next={`/console/keys/${props.id}?done=${SHOWN}`} />
       </Notice>
       <h2>Message for the customer</h2>
-      <Copyable id="message" text={toMessage(props)} label="Copy the message" />
-      {props.publicUrl === undefined && (
-        <p class="hint">
-          Replace {NO_URL} by the address at which clients reach the service. With the setting
-          CLAVIGER_PUBLIC_URL the message contains it.
-        </p>
+      {isRefusal(read) && <Notice kind="warning">{`${read.sentence}. This is the usual message.`}</Notice>}
+      {message.includes(NO_ADDRESS) && (
+        <Notice kind="warning">
+          The message has no address, because the service does not know at which one customers reach it. Write
+          the address in place of {NO_ADDRESS}, or set CLAVIGER_PUBLIC_URL.
+        </Notice>
       )}
+      <Copyable id="message" text={message} label="Copy the message" />
     </>
   );
 }
 
-/** Returns the text for the customer, with a command that tries the key. */
-function toMessage({ apiKey, tier, mode, expiresAt, old, publicUrl = NO_URL }: Props): string {
+/** Returns what the license is, until when it works, and which key this one replaces. */
+function describeLicense({ tier, mode, expiresAt, term, old }: Props): string {
   const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
-  const until = isEndless ? "it does not expire" : `it works until ${toDay(expiresAt)}`;
+  const ends = term
+    ? `it works for ${describeTerm(term)}`
+    : isEndless
+      ? "it does not expire"
+      : `it works until ${toDay(expiresAt)}`;
   const oldEnds = old?.worksUntil ? `works until ${toTimestamp(old.worksUntil)}` : "no longer works";
-  return [
-    `This is your API key (${tier}, ${mode}; ${until}):`,
-    apiKey,
-    ...(old ? [`It replaces your key ${old.hint}, which ${oldEnds}.`] : []),
-    "To try it:",
-    `curl -s ${publicUrl}/v1/auth/validate -d '${JSON.stringify({ api_key: apiKey })}'`,
-    "Keep it secret: anyone who has it can use your quota.",
-  ].join("\n\n");
+  const replaces = old ? `; it replaces your key ${old.hint}, which ${oldEnds}` : "";
+  return `${tier}, ${mode}; ${ends}${replaces}`;
 }

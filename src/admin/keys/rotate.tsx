@@ -5,7 +5,7 @@ import { DAY_MS, MOST_SPAN_DAYS, SPAN, toDay } from "../../base/calendar.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { parsedField, wholeNumber } from "../../base/rule.ts";
 import { replaceKey, rotateKey, USUAL_OVERLAP } from "../../licensing/keys/mod.ts";
-import { isErased } from "../../licensing/mod.ts";
+import { isErased, isWaiting } from "../../licensing/mod.ts";
 import { action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Id, Notice } from "../frame/console/components/layout.tsx";
@@ -69,7 +69,7 @@ async function makeSuccessor(
 ): Promise<Page | Refusal> {
   const { key: old } = of;
   const { now } = by;
-  const { licenseChanges, brand, publicUrl } = options;
+  const { licenseChanges, brand } = options;
   const made = await make(licenseChanges, { uuid: uuidOf(of), mode: old.mode }, { brand, ...by });
   if (isRefusal(made)) return made;
   const { id, apiKey } = made;
@@ -87,7 +87,8 @@ async function makeSuccessor(
           apiKey={apiKey}
           expiresAt={old.licenseExpiresAt}
           old={{ hint: old.hint, worksUntil: oldWorksUntil }}
-          publicUrl={publicUrl}
+          term={isWaiting(old, now) ? old : undefined}
+          options={options}
         />
         <h2>What was issued</h2>
         <Facts

@@ -45,6 +45,7 @@ function read(source: ConfigSource) {
   const databaseUrl = get("DATABASE_URL");
   const postgresBin = get("CLAVIGER_POSTGRES_BIN");
   const modelsDir = get("CLAVIGER_MODELS_DIR");
+  const messageFile = get("CLAVIGER_CUSTOMER_MESSAGE_FILE");
   const installerHost = get("CLAVIGER_INSTALLER_HOST");
   const modelTypes = get("CLAVIGER_MODEL_TYPES");
   return {
@@ -103,6 +104,8 @@ function read(source: ConfigSource) {
     adminListen: get("CLAVIGER_ADMIN_LISTEN"),
     /** The origin under which operators reach that address, such as `https://admin.example.org`; undefined if it is not set. */
     adminUrl: get("CLAVIGER_ADMIN_URL"),
+    /** The file with the message for a customer who gets a key, absolute; undefined for the usual message. */
+    customerMessageFile: messageFile && resolve(source.workingFolder, messageFile),
     /** How many minutes without a request end a session of the console. */
     sessionIdleMinutes: get("CLAVIGER_SESSION_IDLE"),
     /** The provider at which operators log in; undefined if they log in with codes alone. */

@@ -217,6 +217,13 @@ const TABLE = {
     ...wholeNumber(1, 720),
     meaning: "how many minutes without a request end a session of the console that begins from now on",
   },
+  CLAVIGER_CUSTOMER_MESSAGE_FILE: {
+    ...anyText(
+      "a file of at most 10000 bytes with {key}, and with {license}, {address} and {name} as needed",
+    ),
+    meaning:
+      "the file with the message that the console shows beside a new key, for the customer; it is read each time; without this setting the usual message",
+  },
   CLAVIGER_OIDC_ISSUER: {
     ...ISSUER_URL,
     meaning:

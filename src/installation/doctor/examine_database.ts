@@ -5,6 +5,7 @@ import { isRefusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import { opensCanary } from "../../base/secrets/mod.ts";
 import { listProcesses } from "../../database/processes/mod.ts";
+import { readMessage } from "../../licensing/keys/mod.ts";
 import { listSigningKeys, openSigningKey } from "../../licensing/signed_licenses/mod.ts";
 import { openGitHubApp } from "../../models/repository_token/mod.ts";
 import { isTooWide, listTokens } from "../../operators/mod.ts";
@@ -76,7 +77,7 @@ function skipAll(checks: readonly { readonly name: string }[], result: CheckResu
 
 /**
  * Examines the disk, the database server, the schema, the model files, the public address, the rate limits, the texts of
- * events and the last backup. The running service can do this without further rights, and without requests to other hosts
+ * events, the message for customers and the last backup. The running service can do this without further rights, and without requests to other hosts
  * but that of the bucket.
  */
 export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
@@ -240,12 +241,30 @@ const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> =
   },
 };
 
+/** Examines the message for customers. With a wrong file the console shows the usual message. */
+const messageCheck: Check<Pick<ServerContext, "config">> = {
+  name: "key message",
+  examine({ config }) {
+    const file = config.customerMessageFile;
+    if (file === undefined) return skipUnseen(config) ?? ok("the usual one");
+    requireReadable(file);
+    const read = readMessage(file);
+    return isRefusal(read)
+      ? warn(
+          `${read.sentence}; the console shows the usual message`,
+          "correct the file: it is read each time",
+        )
+      : ok(`that of ${file}`);
+  },
+};
+
 /** The checks of what the database holds that the running service makes, too. */
 const BRIEF_CHECKS: readonly Check<ServerContext>[] = [
   modelFilesCheck,
   publicUrlCheck,
   rateLimitsCheck,
   eventTextsCheck,
+  messageCheck,
   backupCheck,
 ];
 

@@ -15,6 +15,7 @@ export {
   toHint,
 } from "./api_key.ts";
 export { findRevocable, resumeKey, revokeKey, suspendKey } from "./change_state.ts";
+export { fillMessage, readMessage, USUAL_MESSAGE } from "./customer_message.ts";
 export {
   ERASURE_REQUEST_MS,
   type ErasureEffect,

@@ -80,6 +80,7 @@ test("readConfig() returns the defaults of the contract if nothing is set", () =
     textBounds: { licenseBytes: 50e6, installationBytes: 5e9 },
     backupOverdueHours: 36,
     sessionIdleMinutes: 30,
+    customerMessageFile: undefined,
     metricsListen: undefined,
     adminListen: undefined,
     adminUrl: undefined,
@@ -158,6 +159,7 @@ const accepted: [name: string, value: string, expected: Partial<Config> | object
     { textBounds: { licenseBytes: 50e6, installationBytes: 7e6 } },
   ],
   ["CLAVIGER_BACKUP_OVERDUE_HOURS", "3", { backupOverdueHours: 3 }],
+  ["CLAVIGER_CUSTOMER_MESSAGE_FILE", "message.txt", { customerMessageFile: "/srv/app/message.txt" }],
   ["CLAVIGER_SESSION_IDLE", "720", { sessionIdleMinutes: 720 }],
   ["CLAVIGER_METRICS_LISTEN", "127.0.0.1:9464", { metricsListen: { host: "127.0.0.1", port: 9464 } }],
   ["CLAVIGER_METRICS_LISTEN", "[::1]:0", { metricsListen: { host: "::1", port: 0 } }],
@@ -314,6 +316,7 @@ test("the tables above try a right value of every setting, and a wrong value of 
     // Any path may be a folder; the code that uses a secret checks it.
     "CLAVIGER_DATA_DIR",
     "CLAVIGER_MODELS_DIR",
+    "CLAVIGER_CUSTOMER_MESSAGE_FILE",
     "CLAVIGER_SECRET",
     "CLAVIGER_SECRET_FILE",
   ]);
