@@ -13,7 +13,7 @@ const TABLE = {
   shop: {
     meaning:
       "sells licenses: issues keys for new and returning customers, renews and upgrades licenses, and also changes, suspends " +
-      "and rotates keys; it revokes none. Limit it to the tiers that the shop sells",
+      "and rotates keys; it revokes none; limit it to the tiers that the shop sells",
     scopes: ["keys:read", "keys:issue", "keys:manage", "accounts:join"],
   },
   monitoring: {

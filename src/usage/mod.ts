@@ -6,6 +6,7 @@
 
 export type { TextBounds } from "./_text_room.ts";
 export { commitEvents, type Grant } from "./commit_events.ts";
+export { compareMonths } from "./compare_months.ts";
 export { countUse, restartCount } from "./count_use.ts";
 export { findErasedMonth } from "./erase_texts.ts";
 export { EVENT_TYPES, type EventOutcome, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
@@ -35,6 +36,7 @@ export {
   countUsage,
   findUsageByDay,
   findUsageByMonth,
+  isUseOrdered,
   listUsage,
   type MonthOfUse,
   type UsageByDay,

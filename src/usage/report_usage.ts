@@ -8,8 +8,9 @@ import {
   MOST_COUNTED,
   readPages,
   type Sql,
+  toTextArray,
 } from "../database/mod.ts";
-import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import { monthlyLimitOf, type Search, type Tier } from "../licensing/mod.ts";
 
 interface DayOfUse {
   /** `2026-11-20`. */
@@ -93,6 +94,7 @@ export interface MonthOfUse {
   readonly externalId: string | null;
   readonly userId: string;
   readonly email: string;
+  readonly name: string;
   readonly organization: string;
   readonly tier: Tier;
   /** `live`, `test`, or `live+test` if a license has keys of both modes. */
@@ -114,6 +116,21 @@ interface UsagePart {
   readonly afterUuid?: string | undefined;
   readonly limit?: number | null;
   readonly newestFirst?: boolean | undefined;
+  /** Orders by use, the most first; with `newestFirst` the least. It reads every row of the table that `search` leaves. */
+  readonly byUse?: boolean | undefined;
+  /** Only licenses of the accounts and with the external ids that were found. */
+  readonly search?: Search | undefined;
+}
+
+/** A page orders a table up to this size, which has about 170,000 rows: a larger one could take more than a tenth of a second. */
+const MOST_ORDERED_BYTES = 96 * 1024 * 1024;
+
+/** Tells whether the table of use is small enough for an order by use without a search. */
+export async function isUseOrdered(database: Database, mostBytes = MOST_ORDERED_BYTES): Promise<boolean> {
+  const [row] = await database.read<{ isSmall: boolean }>(
+    (sql) => sql`select pg_relation_size('usage') <= ${mostBytes}::bigint as "isSmall"`,
+  );
+  return row?.isSmall === true;
 }
 
 /** Counts the licenses that used any units in a month, also beyond their limit, up to a number, and those after a position. */
@@ -121,12 +138,33 @@ export async function countUsage(database: Database, month: Month, part: UsagePa
   return await countRows(database, (sql) => selectPart(sql, month, { ...part, limit: MOST_COUNTED + 1 }));
 }
 
-function selectPart(sql: Sql, month: Month, { afterUuid, newestFirst, limit = null }: UsagePart): Fragment {
+function selectPart(sql: Sql, month: Month, part: UsagePart): Fragment {
+  const { afterUuid, limit = null, search } = part;
+  const isAfter = () => {
+    if (!part.byUse) return sql`license_id ${part.newestFirst ? sql`<` : sql`>`} ${afterUuid ?? null}::uuid`;
+    return sql`
+      (used, license_id) ${part.newestFirst ? sql`>` : sql`<`}
+        (select used, license_id from usage where license_id = ${afterUuid ?? null}::uuid and month = ${month.firstDay}::date)`;
+  };
   return sql`
     select license_id, used, over from usage
      where month = ${month.firstDay}::date and (used > 0 or over > 0)
-       ${afterUuid === undefined ? sql`` : sql`and license_id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}
-     order by license_id ${newestFirst ? sql`desc` : sql``} limit ${limit}::bigint`;
+       ${afterUuid === undefined ? sql`` : sql`and ${isAfter()}`}
+       ${search === undefined ? sql`` : sql`and license_id = any(${selectFound(sql, search)})`}
+     order by ${orderOf(sql, part, sql`license_id`)} limit ${limit}::bigint`;
+}
+
+/** Returns the array of the licenses that were found, so that the planner looks up each by its id. */
+function selectFound(sql: Sql, { accountUuids, licenseUuids }: Search): Fragment {
+  return sql`
+    array(select id from licenses where account_id = any(${toTextArray(accountUuids)}::uuid[])
+           union all select unnest(${toTextArray(licenseUuids)}::uuid[]))`;
+}
+
+function orderOf(sql: Sql, { byUse, newestFirst }: UsagePart, license: Fragment): Fragment {
+  if (!byUse) return sql`${license} ${newestFirst ? sql`desc` : sql``}`;
+  const direction = newestFirst ? sql`` : sql`desc`;
+  return sql`used ${direction}, ${license} ${direction}`;
 }
 
 /**
@@ -139,7 +177,8 @@ export async function listUsage(
 ): Promise<MonthOfUse[]> {
   const rows = await database.read<Omit<MonthOfUse, "licenseId" | "userId"> & { accountUuid: string }>(
     (sql) => sql`
-      select l.id as "licenseUuid", l.external_id as "externalId", a.id as "accountUuid", a.email, a.organization, l.tier,
+      select l.id as "licenseUuid", l.external_id as "externalId", a.id as "accountUuid", a.email, a.name, a.organization,
+             l.tier,
              ${modesOfLicense(sql)} as mode,
              l.monthly_limit as "monthlyLimit", u.used, u.over
         -- The page first, and then each license and account by its id, because of "offset 0": otherwise the planner may
@@ -147,7 +186,7 @@ export async function listUsage(
         from (${selectPart(sql, month, part)}) u
        cross join lateral (select * from licenses where id = u.license_id offset 0) l
        cross join lateral (select * from accounts where id = l.account_id offset 0) a
-       order by u.license_id ${part.newestFirst ? sql`desc` : sql``}`,
+       order by ${orderOf(sql, part, sql`u.license_id`)}`,
   );
   return rows.map(({ accountUuid, ...rest }) => ({
     licenseId: toId("lic", rest.licenseUuid),

@@ -40,12 +40,59 @@ describe("The usage of a demo", () => {
     const text = await open("/usage?month=2026-10");
     expect(textsOf(text, "h2")).toContain("Customers in 2026-10");
     expect(attributesOf(text, "#month option[selected]", "value")).toEqual(["2026-10"]);
-    const used = await listUsage(admin.database, OCTOBER);
+    const used = await listUsage(admin.database, OCTOBER, { byUse: true });
     const all = used.reduce((sum, each) => sum + each.used, 0).toLocaleString("en-US");
     expect(textsOf(text, "tr")).toContain(`all ${all} ${all} 0`);
     expect(textsOf(text, "tbody code")).toEqual(used.map(({ licenseId }) => licenseId));
     const accounts = attributesOf(text, "tbody a[href^='/console/accounts/']", "href");
     expect(accounts[0]).toBe(`/console/accounts/${used[0]?.userId}`);
+  });
+
+  test("says in one sentence how much is used, and how much more than in the month before", async () => {
+    // The demo has no use on the first days of October.
+    const [sums] = await admin.database.query<{ november: number; before: number; whole: number }>(
+      (sql) => sql`
+        select sum(used) filter (where day between '2026-11-01' and '2026-11-21' and not is_imported)::bigint as november,
+               sum(used) filter (where day between '2026-10-01' and '2026-10-21' and not is_imported)::bigint as before,
+               sum(used) filter (where day >= '2026-11-01')::bigint as whole
+          from usage_days`,
+    );
+    const { november = 0, before = 0, whole = 0 } = sums ?? {};
+    const percent = Math.round((november * 100) / before) - 100;
+    const change = `${Math.abs(percent)} % ${percent > 0 ? "more" : "less"} than in October at this day`;
+    const so = whole.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 3 });
+
+    const text = await open("/usage");
+
+    expect(textsOf(text, ".total")[0]).toBe(`November so far: ${so} inferences, ${change}`);
+    const [n, b] = [november, before].map((number) => number.toLocaleString("en-US"));
+    expect(textsOf(text, ".hint")).toContain(
+      `Compared are the days that are over, 21 days of each month: ${n} after ${b}.`,
+    );
+    expect(textsOf(await open("/usage?month=2026-10"), ".total")[0]).toMatch(
+      /^October: [\d.]+[KM]? inferences, \d+ % (more|less) than in September$/,
+    );
+    expect(textsOf(await open("/usage?month=2025-11"), ".total")[0]).toStartWith("November 2025: ");
+  });
+
+  test("finds customers by name, alone, and keeps the search on the way to other months and pages", async () => {
+    const [first] = await listUsage(admin.database, OCTOBER, { byUse: true });
+    const [word = ""] = (first?.organization ?? "").split(" ");
+    const text = await open(`/usage?month=2026-10&search=${encodeURIComponent(word)}`);
+    expect(textsOf(text, "tbody th a")).toContain(first?.organization ?? "");
+    expect(attributesOf(text, "#search", "value")).toEqual([word]);
+    expect(textsOf(text, ".total")).toEqual([]);
+    expect(linkTo(text, "Show all")).toBe("/usage?month=2026-10#rows");
+    expect(await open("/usage?month=2026-10&search=nobody")).toContain(
+      "No customer of that name used anything in 2026-10.",
+    );
+  });
+
+  test("refuses a search for a key, and shows nothing", async () => {
+    const { status, text } = await client.send(`/usage?search=svc_live_${"ab".repeat(24)}`, { cookie });
+    expect(status).toBe(400);
+    expect(text).toContain("Nothing is shown: ");
+    expect(text).not.toContain("abababab");
   });
 
   test("shows twelve months next to each other, with imported use", async () => {
@@ -73,7 +120,7 @@ describe("The usage of a demo", () => {
         sql`insert into usage (license_id, month, used) values (${licenseUuid}::uuid, '2026-05-01', 7)`,
     );
     const text = await open("/usage?month=2026-05");
-    expect(textsOf(text, ".more")).toContain(`${HOSTILE}\\u202e`);
+    expect(textsOf(text, "tbody th a")).toContain(`${HOSTILE}\\u202e`);
     expect(text).not.toContain("<img");
   });
 

@@ -183,9 +183,7 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
           ]}
         />
         <div class="actions">
-          <a class="button" href="/console/keys/issue">
-            Issue another key
-          </a>
+          <a href="/console/keys/issue">Issue another key</a>
           <a href="/console/keys">Show all keys</a>
         </div>
       </>

@@ -3,17 +3,26 @@ import * as v from "valibot";
 import { type Month, monthOf, toDay, toMonth, toMonthText } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
-import { renderCount } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
-import { TIERS, type Tier } from "../../licensing/mod.ts";
-import { countUsage, listUsage, type MonthOfUse, readUsageDays, type UsageDays } from "../../usage/mod.ts";
-import { MONTH_ENTRY } from "../frame/api/fields.ts";
-import { Bars } from "../frame/console/components/charts.tsx";
-import { optionsOf, Select } from "../frame/console/components/form.tsx";
+import { searchAccounts, TIERS, type Tier, TOO_WIDE } from "../../licensing/mod.ts";
+import {
+  compareMonths,
+  countUsage,
+  isUseOrdered,
+  listUsage,
+  type MonthOfUse,
+  readUsageDays,
+  type UsageDays,
+} from "../../usage/mod.ts";
+import { MONTH_ENTRY, SEARCH_FIELD } from "../frame/api/fields.ts";
+import { Bars, describeChange } from "../frame/console/components/charts.tsx";
+import { optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
-import { Pages, type Readable, readPage, renderPlace } from "../frame/console/components/list.tsx";
+import { bothWays, Pages, readPage, renderPlace } from "../frame/console/components/list.tsx";
+import { toShort } from "../frame/console/components/scale.ts";
 import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
-import { AsOf, Customer, LicenseLink, Used } from "../frame/console/components/values.tsx";
+import { AsOf, LicenseLink, NamedCustomer, Used } from "../frame/console/components/values.tsx";
 import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { unreadPage } from "../frame/console/remedies.tsx";
@@ -28,28 +37,44 @@ const MONTHS = 12;
 const CHOICES = 24;
 
 const LICENSE = v.optional(parsedField(idRule("lic")));
+const ENTRIES = { ...MONTH_ENTRY, search: v.optional(SEARCH_FIELD), after: LICENSE, before: LICENSE };
+
+/** What the search of this page finds: the search of other lists finds keys, too. */
+const FOUND_BY = "Words of a name, an organization or an e-mail, or an external id";
+
+/** Takes the place of an order by use in a table that is too large for it. */
+const TOO_MANY = "oldest first: there are too many to order by use, but a search orders what it finds";
+
+type OrderOfUse = NonNullable<Parameters<typeof listUsage>[2]>;
 
 /** The page Usage: a month by tier and by customer, and twelve months next to each other. */
 export async function usagePage({ options: { database }, query, now, may }: Visit): Promise<Page> {
   const current = monthOf(now.getTime());
-  const asked = readConditions(query, { ...MONTH_ENTRY, after: LICENSE, before: LICENSE });
+  const asked = readConditions(query, ENTRIES);
   const { values } = asked;
   if (isRefusal(values)) {
     const filters = <Months {...fieldOf(asked, "month")} now={now} />;
     return unreadPage(values, { title: "Usage", filters });
   }
-  const { month = current, ...place } = values;
-  const list: Readable<MonthOfUse> = {
-    read: (afterUuid, limit, newestFirst) => listUsage(database, month, { afterUuid, limit, newestFirst }),
-    count: (afterUuid) => countUsage(database, month, { afterUuid, newestFirst: true }),
-  };
+  const { month = current, search: entered, ...place } = values;
+  const search = entered === undefined ? undefined : await searchAccounts(database, entered);
+  const byUse = search !== undefined || (await isUseOrdered(database));
+  const list = bothWays<MonthOfUse, OrderOfUse>(
+    { search, byUse, newestFirst: false },
+    {
+      list: (part) => listUsage(database, month, part),
+      count: (part) => countUsage(database, month, part),
+    },
+  );
+  const from = toMonth(current.index - 2 * MONTHS).firstDay;
   const [year, use, customers] = await Promise.all([
     // This month, the eleven before, and the months to compare.
-    readUsageDays(database, { from: toMonth(current.index - 2 * MONTHS).firstDay, to: lastDayOf(current) }),
+    readUsageDays(database, { from, to: lastDayOf(current) }),
     readUsageDays(database, { from: month.firstDay, to: lastDayOf(month) }),
     readPage(list, place, ({ licenseUuid }) => licenseUuid),
   ]);
-  const { isFirst } = customers;
+  // A search is about the customers alone.
+  const isWhole = customers.isFirst && search === undefined;
   const text = toMonthText(month);
   return {
     title: "Usage",
@@ -66,30 +91,44 @@ export async function usagePage({ options: { database }, query, now, may }: Visi
     body: (
       <>
         <Months value={text} now={now} />
-        {isFirst && use === undefined && (
+        {isWhole && use === undefined && (
           <Notice kind="warning">
             The use of all customers has not been counted yet. A service counts it for the first time some
             seconds after its start.
           </Notice>
         )}
-        {isFirst && use && <ByTier use={use} month={month} now={now} />}
-        {isFirst && year && <Year year={year} now={now} />}
+        {isWhole && year && month.index <= current.index && (
+          <Headline {...compareMonths(year, month, { from, now })} month={month} now={now} />
+        )}
+        {isWhole && use && <ByTier use={use} month={month} now={now} />}
+        {isWhole && year && <Year year={year} now={now} />}
         <h2 id="rows" tabindex={-1}>{`Customers in ${text}`}</h2>
+        <form class="filters" action="/console/usage#rows" aria-label="Customer">
+          <input type="hidden" name="month" value={text} />
+          <TextField {...fieldOf(asked, "search")} label="Find a customer" type="search" hint={FOUND_BY} />
+          <div class="actions">
+            <button type="submit">Find</button>
+            {search && <a href={`/console/usage?month=${text}#rows`}>Show all</a>}
+          </div>
+        </form>
+        {search?.isTooWide && <Notice kind="warning">{`${TOO_WIDE}.`}</Notice>}
         <Table
-          caption={`${renderPlace("license", customers)} that used anything in ${text}, oldest first`}
+          caption={`${renderPlace("license", customers)} that used anything in ${text}, ${byUse ? "most used first" : TOO_MANY}`}
           columns={CUSTOMERS}
           rows={customers.rows}
           none={
             <p class="empty">
-              {isFirst
-                ? `No license used anything in ${text}. Clients report inferences with POST /v1/analytics/log.`
-                : "There are no more licenses."}
+              {search
+                ? `No customer of that name used anything in ${text}.`
+                : isWhole
+                  ? `No license used anything in ${text}. The software of customers reports what they use.`
+                  : "There are no more licenses."}
             </p>
           }
         />
         <Pages
           path="/console/usage"
-          conditions={{ month: text }}
+          conditions={{ month: text, search: asked.entered.search }}
           page={customers}
           toAfter={({ licenseId }) => licenseId}
         />
@@ -120,6 +159,39 @@ function Months({ value, error, now }: { value: string; error?: string | undefin
         <button type="submit">Show</button>
       </div>
     </form>
+  );
+}
+
+/** Names a month in words, such as `November`; one of another year as `November 2025`. */
+function nameMonth({ beginsAtMs, firstDay }: Month, now: Date): string {
+  const year = firstDay.slice(0, 4) === toDay(now).slice(0, 4) ? {} : ({ year: "numeric" } as const);
+  return new Date(beginsAtMs).toLocaleString("en-US", { month: "long", timeZone: "UTC", ...year });
+}
+
+interface HeadlineProps extends ReturnType<typeof compareMonths> {
+  readonly month: Month;
+  readonly now: Date;
+}
+
+/** Says in one look whether use grows. */
+function Headline({ used, same, month, now }: HeadlineProps) {
+  const isPresent = month.index === monthOf(now.getTime()).index;
+  const before = nameMonth(toMonth(month.index - 1), now);
+  const until = same?.days === undefined ? "" : " at this day";
+  return (
+    <>
+      <p class="total">
+        {`${nameMonth(month, now)}${isPresent ? " so far" : ""}: `}
+        <b>{toShort(used, 3)}</b>
+        {` inference${used === 1 ? "" : "s"}`}
+        {same && `, ${describeChange(same.before, same.used)} ${before}${until}`}
+      </p>
+      {same?.days !== undefined && (
+        <p class="hint">
+          {`Compared are the days that are over, ${counted(same.days, "day")} of each month: ${renderCount(same.used)} after ${renderCount(same.before)}.`}
+        </p>
+      )}
+    </>
   );
 }
 
@@ -195,9 +267,9 @@ function Year({ year, now }: { readonly year: UsageDays; readonly now: Date }) {
 
 const CUSTOMERS: readonly Column<MonthOfUse>[] = [
   {
-    label: "Account",
-    cell: ({ userId, email, organization, externalId }) => (
-      <Customer userId={userId} email={email} more={[organization, externalId ?? ""]} />
+    label: "Customer",
+    cell: ({ userId, email, name, organization, externalId }) => (
+      <NamedCustomer userId={userId} email={email} names={[organization, name]} more={[externalId ?? ""]} />
     ),
   },
   { label: "License", cell: ({ licenseId }) => <LicenseLink id={licenseId} /> },

@@ -73,7 +73,7 @@ export function Bars({ caption, columnName, parts, series, unit, compared, limit
         <>
           <p class="total">
             <b>{renderCount(addUp(series.map(sumOf)))}</b> {unit}
-            {compared && `, ${changeOf(compared.columns.map(sumOf))} ${compared.than}`}
+            {compared && `, ${changeOfHalves(compared.columns.map(sumOf))} ${compared.than}`}
           </p>
           <Legend {...stack} limit={limit} hasLine={line !== undefined} />
           <Plot {...stack} caption={caption} limit={line} highest={Math.max(highest, line?.value ?? 0)} />
@@ -85,11 +85,15 @@ export function Bars({ caption, columnName, parts, series, unit, compared, limit
 }
 
 /** Says how the sum of the second half differs from that of the first half. */
-function changeOf(values: readonly number[]): string {
+function changeOfHalves(values: readonly number[]): string {
   const middle = values.length / 2;
-  const earlier = addUp(values.slice(0, middle));
+  return describeChange(addUp(values.slice(0, middle)), addUp(values.slice(middle)));
+}
+
+/** Says how a number differs from an earlier one: `12 % more than in`. */
+export function describeChange(earlier: number, later: number): string {
   if (earlier === 0) return "none in";
-  const percent = Math.round((addUp(values.slice(middle)) * 100) / earlier) - 100;
+  const percent = Math.round((later * 100) / earlier) - 100;
   if (percent === 0) return "as many as in";
   return `${renderCount(Math.abs(percent))} % ${percent > 0 ? "more" : "less"} than in`;
 }

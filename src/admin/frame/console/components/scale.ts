@@ -42,7 +42,12 @@ function spread(count: number, most: number): readonly number[] {
   );
 }
 
-/** Renders a number of an axis in few characters: `500`, `20K`, `1.5M`. */
-export function toShort(value: number): string {
-  return value.toLocaleString("en-US", { notation: value < 10_000 ? "standard" : "compact" });
+/** Renders a number of an axis in few characters: `500`, `20K`, `1.5M`; with three digits `1.52M`. */
+export function toShort(value: number, digits?: number): string {
+  return value < 10_000
+    ? value.toLocaleString("en-US")
+    : value.toLocaleString("en-US", {
+        notation: "compact",
+        ...(digits && { maximumSignificantDigits: digits }),
+      });
 }

@@ -73,6 +73,17 @@ export function Customer({ userId, email, more }: CustomerProps) {
   );
 }
 
+interface NamedCustomerProps extends CustomerProps {
+  /** The first that is not empty is the link, and the others and the e-mail stand below it. */
+  readonly names: readonly string[];
+}
+
+/** The account of a row in a list, led by its name: the e-mail leads only if there is none. */
+export function NamedCustomer({ userId, email, names, more }: NamedCustomerProps) {
+  const [first = "", ...others] = [...new Set([...names, email])].filter((text) => text !== "");
+  return <Customer userId={userId} email={cutText(first, MOST_OF_NAME)} more={[...others, ...more]} />;
+}
+
 /** Stands for a value that there is not. */
 export const NONE = <span class="muted">none</span>;
 
