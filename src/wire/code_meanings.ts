@@ -32,6 +32,36 @@ const MEANINGS: Readonly<Record<ClientCode, string>> = {
   SERVICE_UNAVAILABLE: "the database did not answer in time",
 };
 
+/** The codes in a few words, for charts and tables that people read. */
+const NAMES: Readonly<Record<ClientCode, string>> = {
+  MISSING_KEY: "no key",
+  INVALID_FORMAT: "malformed key",
+  MISSING_EVENT_TYPE: "event without a type",
+  INVALID_REQUEST: "wrong field",
+  INVALID_KEY: "unknown, suspended or revoked key",
+  INVALID_LINK: "old or altered download link",
+  KEY_EXPIRED: "expired license or key",
+  LICENSE_REQUIRED: "model not in the license",
+  OFFLINE_NOT_ALLOWED: "no use without a network",
+  MACHINE_LIMIT_REACHED: "no free place for a machine",
+  RELEASE_LIMIT_REACHED: "too many released machines",
+  MACHINE_NOT_FOUND: "machine not active",
+  KEY_NOT_FOUND: "unknown key to revoke",
+  NOT_FOUND: "unknown path or model",
+  METHOD_NOT_ALLOWED: "wrong method",
+  PRECONDITION_FAILED: "other version of the file",
+  PAYLOAD_TOO_LARGE: "too large",
+  UNSUPPORTED_MEDIA_TYPE: "encoded text",
+  RANGE_NOT_SATISFIABLE: "beyond the end of the file",
+  EXPECTATION_FAILED: "text that did not come",
+  CLAIM_MISMATCH: "repeated event with other fields",
+  QUOTA_EXCEEDED: "quota used up",
+  RATE_LIMIT_EXCEEDED: "too many requests",
+  SERVER_ERROR: "failure of the service",
+  NOT_CONFIGURED: "no repository token",
+  SERVICE_UNAVAILABLE: "database did not answer",
+};
+
 /** What a program has to know besides. Each text ends the sentence of the meaning, so its "it" stands for a noun of the meaning. */
 const FOR_PROGRAMS: Readonly<Partial<Record<ClientCode, string>>> = {
   INVALID_REQUEST: "or the body is not a JSON object, or the request carries two different keys",
@@ -52,6 +82,11 @@ const FOR_PROGRAMS: Readonly<Partial<Record<ClientCode, string>>> = {
 /** Returns the meaning of a code, as the middle of a sentence; undefined for a code that no client gets. */
 export function meaningOfCode(code: string): string | undefined {
   return Object.hasOwn(MEANINGS, code) ? MEANINGS[code as ClientCode] : undefined;
+}
+
+/** Returns the name of a code for people, such as `too many requests`. A code that no client gets is its own name. */
+export function nameOfCode(code: string): string {
+  return Object.hasOwn(NAMES, code) ? NAMES[code as ClientCode] : code;
 }
 
 /** Returns the meaning of a code as a sentence without its period. A code that no client gets stands for itself. */

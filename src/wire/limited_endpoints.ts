@@ -18,6 +18,27 @@ export const LIMITED_ENDPOINTS = [
 ] as const;
 export type LimitedEndpoint = (typeof LIMITED_ENDPOINTS)[number];
 
+const NAMES: Readonly<Record<LimitedEndpoint, string>> = {
+  validate: "checks of keys",
+  refresh: "refreshed licenses",
+  revoke: "revocations",
+  license: "signed licenses",
+  repo_token: "repository tokens",
+  models: "lists of models",
+  downloads: "downloads",
+  analytics: "events",
+  analytics_batch: "batches of events",
+  machine_activate: "activations of machines",
+  machine_heartbeat: "heartbeats of machines",
+  machine_release: "releases of machines",
+  machine_list: "lists of machines",
+};
+
+/** Returns what clients ask an endpoint for, such as `checks of keys`. Another endpoint is its own name. */
+export function nameOfEndpoint(endpoint: string): string {
+  return Object.hasOwn(NAMES, endpoint) ? NAMES[endpoint as LimitedEndpoint] : endpoint;
+}
+
 /** The endpoints at which the limit of a key grows with the machines of its license, so that all of them can start at once. */
 export const GROWING_ENDPOINTS: readonly LimitedEndpoint[] = ["license", "machine_activate", "machine_list"];
 

@@ -5,7 +5,7 @@
  */
 
 export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
-export { conditionFor, meaningOfCode, sentenceOfCode } from "./code_meanings.ts";
+export { conditionFor, meaningOfCode, nameOfCode, sentenceOfCode } from "./code_meanings.ts";
 export { discardBody } from "./discard_body.ts";
 export { checkTag, tagOf } from "./entity_tag.ts";
 export {
@@ -24,6 +24,7 @@ export {
   LIMITED_ENDPOINTS,
   type LimitedEndpoint,
   limitsOfKey,
+  nameOfEndpoint,
 } from "./limited_endpoints.ts";
 export { listenOrRefuse } from "./listen_or_refuse.ts";
 export { renderOpenApi, toPascalCase } from "./openapi.ts";

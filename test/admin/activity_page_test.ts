@@ -57,17 +57,23 @@ describe("After ten weeks with a storm of refusals", () => {
     );
   });
 
-  test("shows the hours by code, and marks the unusual ones with a shape and a word", async () => {
+  test("shows the hours by cause, and marks the unusual ones with a shape and a word", async () => {
     const text = await open("/activity");
     expect(textsOf(text, ".unusual tbody tr")).toEqual([
-      expect.stringMatching(/^2026-11-22 09:00 INVALID_KEY 1,04\d high 4\d Activity by reason$/),
-      expect.stringMatching(/^2026-11-22 03:00 OK [\d,]+ low [\d,]+$/),
+      expect.stringMatching(
+        /^2026-11-22 09:00 unknown, suspended or revoked keyINVALID_KEY 1,04\d high 4\d Activity by reason$/,
+      ),
+      expect.stringMatching(/^2026-11-22 03:00 without an errorOK [\d,]+ low [\d,]+$/),
     ]);
     const titles = textsOf(text, ".values b");
     expect(titles).toHaveLength(2 * 24);
     expect(titles.filter((title) => title.includes("unusually"))).toEqual([
-      expect.stringMatching(/^11-22 03:00 OK [\d,]+ is unusually low, [\d,]+ on the days before /),
-      expect.stringMatching(/^11-22 09:00 INVALID_KEY 1,04\d is unusually high, 4\d on the days before /),
+      expect.stringMatching(
+        /^11-22 03:00 without an error: [\d,]+ is unusually low, [\d,]+ on the days before /,
+      ),
+      expect.stringMatching(
+        /^11-22 09:00 unknown, suspended or revoked key: 1,04\d is unusually high, 4\d on the days before /,
+      ),
     ]);
     const [up, down] = ["M-5 -3h10l-5 -9z", "M-5 -12h10l-5 9z"];
     expect(attributesOf(text, ".unusual .mark", "d")).toEqual([up, down]);
@@ -93,9 +99,9 @@ describe("After ten weeks with a storm of refusals", () => {
 
   test("shows endpoints, the time before, and months", async () => {
     const text = await open("/activity?by=endpoint");
-    expect(textsOf(text, "main figcaption")[0]).toContain("Answers, by endpoint");
+    expect(textsOf(text, "main figcaption")[0]).toContain("Answers, by request");
     expect(textsOf(text, ".legend li")).toEqual([
-      ...["validate", "analytics", "models", "refresh", "other", "all others"],
+      ...["checks of keys", "events", "lists of models", "refreshed licenses", "other", "all others"],
     ]);
     const earlier = await open(linkTo(text, "Earlier"));
     expect(attributesOf(earlier, "#by option[selected]", "value")).toEqual(["endpoint"]);

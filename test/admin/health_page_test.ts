@@ -118,7 +118,7 @@ describe("Health", () => {
     const text = await open();
 
     expect(summaryOf(text)).toMatch(
-      /^Needs attention: .*unusually many SERVER_ERROR answers at \d\d:00\. Show unusual hours$/,
+      /^Needs attention: .*unusually many answers “failure of the service” at \d\d:00\. Show unusual hours$/,
     );
     const links = attributesOf(text, "tbody a", "href").filter((href) => href.includes("endpoint="));
     expect(links.map((href) => /endpoint=(\w+)/.exec(href)?.[1])).toEqual([

@@ -114,8 +114,8 @@ describe("summarize()", () => {
     expect(summarize({ ...GOOD, unusual })).toEqual({
       tone: "warning",
       sentence:
-        "Needs attention: unusually many INVALID_KEY answers in 2 hours, the last at 09:00, " +
-        "unusually few OK answers at 03:00.",
+        "Needs attention: unusually many answers “unknown, suspended or revoked key” in 2 hours, the last at 09:00, " +
+        "unusually few answers “without an error” at 03:00.",
     });
   });
 });

@@ -239,7 +239,9 @@ test("Every wrong field is named, and what was entered is kept", async () => {
   expect(attributesOf(text, "[aria-invalid=true]", "id")).toEqual([
     ...["issue-email", "issue-tier", "issue-monthly_limit", "issue-last_day"],
   ]);
-  expect(textsOf(text, "#issue-email-error")).toEqual(["It must be an e-mail address, and no API key"]);
+  expect(textsOf(text, "#issue-email-error")).toEqual([
+    "It must be an e-mail address, such as ada@example.org",
+  ]);
   expect(textsOf(text, "#issue-tier-error")).toEqual([
     "It must be one of free, research, commercial, enterprise",
   ]);

@@ -46,13 +46,13 @@ test("The page of a key shows its use by day, its refusals and its history, with
   for (const part of [`by olga, in the console; reason: ${HOSTILE}`, "7,100 of 10,000"])
     expect(main).toContain(part);
   expect(textsOf(page, "section[aria-labelledby=refusals] tbody tr")).toEqual([
-    expect.stringMatching(/^RATE_LIMIT_EXCEEDED Too many requests in a minute.* 12 .*3 hours ago/),
-    expect.stringMatching(/^INVALID_KEY .* 1 .*3 days ago/),
+    expect.stringMatching(/^Too many requests in a minute: .*RATE_LIMIT_EXCEEDED 12 .*3 hours ago/),
+    expect.stringMatching(/^The key was suspended\.INVALID_KEY 1 .*3 days ago/),
   ]);
   expect(main).toMatch(/in 1[23] days/);
   const [sees] = textsOf(page, ".sees");
   for (const part of [
-    "401 INVALID_KEY: The API key is invalid or inactive",
+    "The API key is invalid or inactive401 INVALID_KEY",
     "Tier free Features batch_inference",
     "Refused lately",
   ])
@@ -230,7 +230,7 @@ describe("A new key", () => {
     expect(await find(key)).toMatchObject({ replacedBy: made?.id });
     const [message] = textsOf(text, "#message");
     expect(message).toContain(apiKey);
-    expect(message).toMatch(/It replaces your key svc_live_.{4}….{4}, which works until \d{4}-\d\d-\d\dT/);
+    expect(message).toMatch(/it replaces your key svc_live_.{4}….{4}, which works until \d{4}-\d\d-\d\dT/);
     const [reload = ""] = attributesOf(text, "[data-reload]", "data-reload");
     const again = await client.send(reload.replace("/console", ""), { cookie: cookies.editor });
     expect(textsOf(again.text, "h1")).toEqual([`Key ${made?.hint}`]);

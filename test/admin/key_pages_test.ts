@@ -178,10 +178,10 @@ describe("The state of a key", () => {
     const page = wordsOf((await client.send(`/keys/${hurried.id}`, { cookie })).text);
     expect(page).toContain(many);
     expect(page).toContain("The service refuses some requests with this key.");
-    expect(page).toContain("Too many requests of analytics in a minute: the client must wait");
+    expect(page).toContain("Too many events in a minute: the client must wait");
     expect(page).toContain("It sends too many requests (173 of 240 in the last hour): the client must wait");
     expect(page).toContain(
-      "200: the key is valid. Some requests are refused, because there are too many in a minute: 429",
+      "the key is valid; some requests are refused, because there are too many in a minute 429",
     );
     await admin.database.query((sql) => sql`update too_many_requests set requests = refused`);
     const all = wordsOf((await client.send(`/keys/${hurried.id}`, { cookie })).text);

@@ -102,9 +102,9 @@ describe("The overview of a demo", () => {
     expect(count).toBeGreaterThan(0);
     const text = await open();
     const rows = rowsOf(text, "Refusals of the last day");
-    const expired = rows.find((row) => row.startsWith("KEY_EXPIRED"));
+    const expired = rows.find((row) => row.startsWith("The license or the key has expiredKEY_EXPIRED"));
     expect(expired).toEndWith(` ${count.toLocaleString("en-US")}`);
-    expect(rows.find((row) => row.startsWith("RATE_LIMIT_EXCEEDED"))).toMatch(
+    expect(rows.find((row) => row.includes("RATE_LIMIT_EXCEEDED"))).toMatch(
       /most by \S+ of kestrel@demo\.example \(\d\d %\)/,
     );
     expect(attributesOf(text, "main a", "href")).toContain("/console/keys?state=expired");
@@ -113,7 +113,7 @@ describe("The overview of a demo", () => {
   test("names unusual hours in its first line, with a link to them", async () => {
     const text = await open();
     expect(textsOf(text, ".notice")[0]).toStartWith(
-      "Needs attention: unusually many RATE_LIMIT_EXCEEDED answers in 4 hours, the last at 15:00. ",
+      "Needs attention: unusually many answers “too many requests” in 4 hours, the last at 15:00. ",
     );
     const hours = await open(linkTo(text, "Show unusual hours"));
     const rows = textsOf(hours, ".unusual tbody tr");

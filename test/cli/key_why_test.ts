@@ -84,7 +84,7 @@ The key is suspended. When the cause is settled, resume it:
   claviger keys resume key_ID
 
 Some requests were refused because there were too many (2 refused in the last
-hour): the client must wait as long as Retry-After says.
+hour): the client must wait as long as the answer says.
 `);
     expect(await line.json(["keys", "why", key.id], { env })).toMatchObject({
       id: key.id,
@@ -104,7 +104,7 @@ hour): the client must wait as long as Retry-After says.
 TIME      2  RATE_LIMIT_EXCEEDED  refresh
 
 Some requests were refused because there were too many (2 refused in the last
-hour): the client must wait as long as Retry-After says.
+hour): the client must wait as long as the answer says.
 `);
   });
 

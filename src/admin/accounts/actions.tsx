@@ -21,7 +21,7 @@ import { FromTo, MOST_LISTED } from "../frame/console/components/changes.tsx";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Table } from "../frame/console/components/table.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
-import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { EMAIL, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 /** With more keys, counting the licenses that a renewal changes would delay the page. */
 export const MAX_RENEWED = 1_000;
@@ -82,7 +82,7 @@ const changeEmail: AccountAction = action({
       <TextField {...field("email")} label="New e-mail" type="email" required />
     </>
   ),
-  entries: { email: v.pipe(TEXT, parsedField(TEXT_RULES.email)) },
+  entries: { email: EMAIL },
   perform: ({ of: { uuid }, fields: { email }, by, visit }) =>
     updateAccount(visit.options.database, { uuid, email, ...by }),
   done: { "account.update": describeUpdated },

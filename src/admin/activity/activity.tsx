@@ -19,11 +19,12 @@ import {
   stepsOf,
   type Unusual,
 } from "../../usage/activity/mod.ts";
+import { nameOfCode, nameOfEndpoint } from "../../wire/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { Bars, Marked } from "../frame/console/components/charts.tsx";
 import { Select } from "../frame/console/components/form.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
-import { Minute } from "../frame/console/components/values.tsx";
+import { Lines, Minute } from "../frame/console/components/values.tsx";
 import { fieldOf, readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { unreadPage } from "../frame/console/remedies.tsx";
@@ -96,7 +97,7 @@ function Activity(props: ActivityProps) {
     <>
       <Filters by={{ value: by }} step={{ value: step }} />
       <p class="hint" id="rows" tabindex={-1}>
-        {`By ${by}, for each ${step} from ${labelOf(from, step)} to ${labelOf(last, step)}`}
+        {`By ${LABELS[by].toLowerCase()}, for each ${step} from ${labelOf(from, step)} to ${labelOf(last, step)}`}
       </p>
       {counts.length === 0 && unusual.length === 0 ? (
         <p class="empty">
@@ -109,7 +110,7 @@ function Activity(props: ActivityProps) {
           {query.by === "code" ? (
             <>
               <Chart {...props} caption="Answers without an error" has={(name) => name === OK} />
-              <Chart {...props} caption="Other answers, by code" has={(name) => name !== OK} />
+              <Chart {...props} caption="Refused and failed requests, by cause" has={(name) => name !== OK} />
             </>
           ) : (
             <Chart {...props} caption={CAPTIONS[query.by]} has={() => true} />
@@ -124,9 +125,15 @@ function Activity(props: ActivityProps) {
   );
 }
 
-const LABELS = { code: "Code", endpoint: "Endpoint", reason: "Reason" } as const;
+const LABELS = { code: "Cause", endpoint: "Request", reason: "Reason" } as const;
 const STEPS = { hour: "Hour", day: "Day", month: "Month" } as const;
-const CAPTIONS = { endpoint: "Answers, by endpoint", reason: "Refused keys, by reason" } as const;
+const CAPTIONS = { endpoint: "Answers, by request", reason: "Refused keys, by reason" } as const;
+
+/** Names a code, an endpoint or a reason for people. */
+function nameOf(name: string, by: ActivityQuery["by"]): string {
+  if (by === "endpoint") return nameOfEndpoint(name);
+  return name === OK ? "without an error" : nameOfCode(name);
+}
 
 interface Chosen {
   readonly value: string;
@@ -177,7 +184,10 @@ function UnusualCounts({ query: { by }, unusual, keys }: ActivityProps) {
         caption="Unusual hours, the latest first"
         columns={[
           { label: "Hour", cell: ({ at }) => <Minute at={at} /> },
-          { label: LABELS[by], cell: ({ name }) => name },
+          {
+            label: LABELS[by],
+            cell: ({ name }) => <Lines text={nameOf(name, by)} more={by === "code" && <code>{name}</code>} />,
+          },
           numeric("Answers", ({ count }) => renderCount(count)),
           { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
           numeric(`${COMPARED_DAYS} days before`, rangeOf),
@@ -224,7 +234,7 @@ function Chart({ query, counts, found, firstHour, unusual, isLatest, caption, ha
     }
     const marks = marked.get(at.getTime()) ?? [];
     const [mark] = marks;
-    return { label, values, ...(mark && { mark: MARKS[mark.kind], title: titleOf(label, marks) }) };
+    return { label, values, ...(mark && { mark: MARKS[mark.kind], title: titleOf(label, marks, query.by) }) };
   });
   const steps = stepsOf(query).length;
   const compared = {
@@ -235,7 +245,7 @@ function Chart({ query, counts, found, firstHour, unusual, isLatest, caption, ha
     <Bars
       caption={caption}
       columnName={STEPS[query.step]}
-      parts={parts.map((name) => (name === OK ? "Answers" : name))}
+      parts={parts.map((name) => (name === OK ? "Answers" : nameOf(name, query.by)))}
       series={columns.slice(-steps)}
       unit="answers"
       compared={firstHour && firstHour <= start ? compared : undefined}
@@ -252,10 +262,10 @@ function partsOf(counts: readonly ActivityCount[]): string[] {
   return names.length > MAX_PARTS ? [...names.slice(0, MAX_PARTS - 1), "all others"] : names;
 }
 
-function titleOf(label: string, marks: readonly Unusual[]): string {
+function titleOf(label: string, marks: readonly Unusual[], by: ActivityQuery["by"]): string {
   const texts = marks.map((mark) => {
     const { name, count, kind } = mark;
-    return `${name} ${renderCount(count)} is unusually ${MARKS[kind].word}, ${rangeOf(mark)} on the days before`;
+    return `${nameOf(name, by)}: ${renderCount(count)} is unusually ${MARKS[kind].word}, ${rangeOf(mark)} on the days before`;
   });
   return [label, ...texts].join("\n");
 }

@@ -5,6 +5,7 @@ import type { ServingProcess } from "../../database/processes/mod.ts";
 import type { Finding } from "../../installation/doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
 import type { Unusual } from "../../usage/activity/mod.ts";
+import { nameOfCode } from "../../wire/mod.ts";
 
 /** A thing that stops working at a time that is known. */
 export interface Expiry {
@@ -78,7 +79,7 @@ export function summarize({ findings, expiries, processes, unusual }: HealthFact
 }
 
 const describeUnusual = ({ name, kind }: Unusual) =>
-  `unusually ${kind === "high" ? "many" : "few"} ${name} answers`;
+  `unusually ${kind === "high" ? "many" : "few"} answers “${name === "OK" ? "without an error" : nameOfCode(name)}”`;
 
 const namesOf = (findings: readonly Finding[], state: Finding["state"]) =>
   findings.filter((finding) => finding.state === state).map(({ name }) => name);

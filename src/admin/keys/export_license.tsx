@@ -36,7 +36,11 @@ export const exportLicense: KeyAction = action({
       </p>
       <ExportFields {...props} />
       <ReloadHint of={props.of} />
-      <TextField {...props.field("nonce")} label="Nonce (optional)" hint="A text that the license repeats." />
+      <TextField
+        {...props.field("nonce")}
+        label="Text to repeat (optional)"
+        hint="The license contains it, so that the program that asked for the file can tell it from an older one."
+      />
     </>
   ),
   entries: { ...EXPORT_ENTRIES, nonce: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(NONCE))) },

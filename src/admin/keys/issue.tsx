@@ -26,7 +26,7 @@ import { optionsOf, RadioButtons, Select, TextField } from "../frame/console/com
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
-import { parseForm, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { EMAIL, parseForm, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { fieldsOf, MOST_ENTERED, type RefusedForm } from "../frame/console/refused_form.ts";
 import { RefusalNotice } from "../frame/console/remedies.tsx";
@@ -56,7 +56,7 @@ const MOST_LISTED = 20;
 
 /** The fields of the form. Their rules are those of the API. */
 const ENTRIES = {
-  email: v.pipe(TEXT, parsedField(TEXT_RULES.email)),
+  email: EMAIL,
   tier: v.pipe(TEXT, TIER_FIELD),
   name: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXT_RULES.name))),
   organization: v.pipe(TEXT_OR_NOTHING, v.optional(parsedField(TEXT_RULES.organization))),

@@ -10,9 +10,9 @@ import {
   type RefusalCount,
 } from "../../licensing/keys/mod.ts";
 import { entitlementsOf, leastLimitOf } from "../../licensing/mod.ts";
-import { limitsOfKey, sentenceOfCode, statusOf } from "../../wire/mod.ts";
+import { limitsOfKey, nameOfEndpoint, sentenceOfCode, statusOf } from "../../wire/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { Ago, Day, daysUntil, Used } from "../frame/console/components/values.tsx";
+import { Ago, Day, daysUntil, Lines, Used } from "../frame/console/components/values.tsx";
 import { Features, Values } from "./grants.tsx";
 
 /** The most refusals that are named here; the table of the page has all. */
@@ -33,7 +33,7 @@ export function CustomerSees({ explanation, now, limits }: Props) {
       <h2 id="sees">What the customer sees</h2>
       <Facts
         facts={[
-          ["Validate answers", <Answer {...key} />],
+          ["A check of the key says", <Answer {...key} />],
           ["Tier", key.tier],
           ["Features", <Features of={key} now={now} />],
           hasValues(key) && ["Values", <Values of={key} />],
@@ -65,28 +65,31 @@ function hasValues(key: KeySummary): boolean {
   return Object.keys(entitlementsOf(key)).length > 0;
 }
 
-/** The status, the code and the message. Too many requests are counted by key: they need not be those of validate. */
+/**
+ * The message, and below it the status and the code, which customers may name. Too many requests are counted by key: they
+ * need not be checks of the key.
+ */
 function Answer({ obstacles: [obstacle] }: Pick<KeySummary, "obstacles">) {
-  if (obstacle === undefined) return "200: the key is valid";
+  if (obstacle === undefined) return "the key is valid";
   const { code, sentence } = OBSTACLE_REFUSALS[obstacle];
-  const answer = (
-    <>
-      {statusOf(code)} <code>{code}</code>
-    </>
-  );
-  if (obstacle === "too_many_requests")
-    return (
-      <>200: the key is valid. Some requests are refused, because there are too many in a minute: {answer}</>
-    );
+  const text =
+    obstacle === "too_many_requests"
+      ? "the key is valid; some requests are refused, because there are too many in a minute"
+      : sentence;
   return (
-    <>
-      {answer}: {sentence}
-    </>
+    <Lines
+      text={text}
+      more={
+        <>
+          {statusOf(code)} <code>{code}</code>
+        </>
+      }
+    />
   );
 }
 
 function toLimitText([endpoint, limit]: readonly [string, number]): string {
-  return `${endpoint} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
+  return `${nameOfEndpoint(endpoint)} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
 }
 
 /** What the meaning of a code lacks on the page of a key. */
@@ -99,7 +102,7 @@ const OF_KEY: Readonly<Record<string, string>> = {
 /** Says why requests were refused, in words. */
 function explain({ code, reason }: RefusalCount): string {
   if (reason !== null && code === "RATE_LIMIT_EXCEEDED")
-    return `Too many requests of ${reason} in a minute: ${MUST_WAIT}.`;
+    return `Too many ${nameOfEndpoint(reason)} in a minute: ${MUST_WAIT}.`;
   return reason === null || code !== "INVALID_KEY"
     ? (OF_KEY[code] ?? `${sentenceOfCode(code)}.`)
     : `The key was ${reason}.`;
@@ -114,8 +117,12 @@ export function RefusalsOfKey({ refusals, now }: Pick<KeyExplanation, "refusals"
         none={<p class="muted">No request with this key was refused.</p>}
         caption="Latest refusal first; a refusal appears some seconds after its answer"
         columns={[
-          { label: "Code", cell: ({ code }) => <code>{code}</code> },
-          { label: "Meaning", cell: explain },
+          {
+            label: "Why",
+            cell: (refusal: RefusalCount) => (
+              <Lines text={explain(refusal)} more={<code>{refusal.code}</code>} />
+            ),
+          },
           numeric("Times", ({ count }) => renderCount(count)),
           { label: "Last time", cell: ({ lastAt }) => <Ago at={lastAt} now={now} /> },
         ]}

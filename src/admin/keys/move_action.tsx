@@ -1,15 +1,13 @@
 /** @jsxImportSource hono/jsx */
 /** The action that moves the license of a key to another account. */
-import * as v from "valibot";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
-import { parsedField } from "../../base/rule.ts";
-import { isErased, type Move, moveLicense, TEXT_RULES } from "../../licensing/mod.ts";
+import { isErased, type Move, moveLicense } from "../../licensing/mod.ts";
 import { action } from "../frame/console/action.ts";
 import { CONSENT, Consent } from "../frame/console/components/consent.tsx";
 import { TextField } from "../frame/console/components/form.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
-import { refuseFields, TEXT } from "../frame/console/form_fields.ts";
+import { EMAIL, refuseFields } from "../frame/console/form_fields.ts";
 import { type ActedKey, CHANGE_GROUP, type KeyAction } from "./key_action.ts";
 
 export const moveToAccount: KeyAction = action({
@@ -35,7 +33,7 @@ export const moveToAccount: KeyAction = action({
     </>
   ),
   entries: {
-    to: v.pipe(TEXT, parsedField(TEXT_RULES.email)),
+    to: EMAIL,
     new_account: CONSENT,
     lose_models: CONSENT,
   },

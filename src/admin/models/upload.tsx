@@ -98,7 +98,7 @@ const mostGbOf = ({ uploads }: Visit["options"]) => Math.min(uploads.uploadMaxGb
 
 /** Says how large a file may be, and what is checked. */
 export function uploadHint(options: Visit["options"]): string {
-  return `At most ${mostGbOf(options)} GB. The service checks size and SHA-256 before clients see the version.`;
+  return `At most ${mostGbOf(options)} GB. The service checks that the file is whole before clients see the version.`;
 }
 
 /** Says before an upload that the service would take no file. */

@@ -6,7 +6,7 @@ import { counted, renderCount } from "../../base/render_count.ts";
 import type { RefusedKey } from "../../licensing/keys/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../usage/figures/mod.ts";
-import { meaningOfCode } from "../../wire/mod.ts";
+import { sentenceOfCode } from "../../wire/mod.ts";
 import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
@@ -114,7 +114,7 @@ export function RefusalsOfDay({ counts, keys, now }: RefusalsProps) {
           label: "Cause",
           cell: ([name, count]) => (
             <>
-              <Lines text={<code>{name}</code>} more={meaningOfCode(name)} />{" "}
+              <Lines text={sentenceOfCode(name)} more={<code>{name}</code>} />{" "}
               <RefusedKeys name={name} count={count} keys={name === TOO_MANY ? keys : []} />
             </>
           ),

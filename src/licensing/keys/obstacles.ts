@@ -70,7 +70,7 @@ export function describeObstacles(key: Refused) {
 }
 
 /** What people tell a customer whose client sends too many requests. */
-export const MUST_WAIT = "the client must wait as long as Retry-After says";
+export const MUST_WAIT = "the client must wait as long as the answer says";
 
 /** Says one reason in a sentence for the people who help the customer. `resetsAt` is the contract's `resets_at`. */
 export function sentenceOf(obstacle: Obstacle, key: Obstructed, resetsAt: string): string {

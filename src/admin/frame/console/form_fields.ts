@@ -2,6 +2,8 @@
 import * as v from "valibot";
 import type { By } from "../../../audit/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
+import { parsedField } from "../../../base/rule.ts";
+import { TEXT_RULES } from "../../../licensing/mod.ts";
 import { NEEDED_REASON, REASON } from "../api/fields.ts";
 import { parseSent } from "../api/parse_sent.ts";
 import { enteredIn } from "./refused_form.ts";
@@ -22,6 +24,13 @@ export const TEXT = v.pipe(v.optional(v.string(), ""), v.trim());
 export const TEXT_OR_NOTHING = v.pipe(
   TEXT,
   v.transform((text) => (text === "" ? undefined : text)),
+);
+
+/** An e-mail. An empty field is told what it is for, and not what no e-mail may contain. */
+export const EMAIL = v.pipe(
+  TEXT,
+  v.nonEmpty("must be an e-mail address, such as ada@example.org"),
+  parsedField(TEXT_RULES.email),
 );
 
 /** The reason, which the form of every action has. */
