@@ -132,7 +132,7 @@ test("An export is a file for the customer", async () => {
       change(
         page,
         "license",
-        { "Days of validity": "30", Machine: "host 7", Nonce: "4711", Reason: "no network" },
+        { "Days of validity": "30", Machine: "host 7", "Text to repeat": "4711", Reason: "no network" },
         "Download the file",
       ),
     ]);
