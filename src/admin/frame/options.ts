@@ -27,7 +27,10 @@ export interface AdminOptions {
   /** A pool of its own, so that a slow list never delays a client. */
   readonly database: Database;
   readonly secrets: Secrets;
-  readonly licenseSigner: Pick<LicenseSigner, "export" | "foresee" | "foreseeNext" | "offlineDays" | "signManifest">;
+  readonly licenseSigner: Pick<
+    LicenseSigner,
+    "export" | "foresee" | "foreseeNext" | "offlineDays" | "signManifest"
+  >;
   /** Changes with the pool of operators. A revoked key is refused as soon as its change is answered. */
   readonly licenseChanges: LicenseChanges;
   /** Tells whether the database answers. */
