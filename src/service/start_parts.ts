@@ -11,6 +11,7 @@ import { createGitHubAppSource, createTokenSource } from "../models/repository_t
 import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
 import { activityUpkeep, createActivityWriter } from "../usage/activity/mod.ts";
 import { createFigureComputer } from "../usage/figures/mod.ts";
+import { createLatencyWriter, latencyUpkeep } from "../usage/latency/mod.ts";
 import { createEventWriter, createUsageUpkeep, watchWrites } from "../usage/mod.ts";
 import { GROWING_ENDPOINTS } from "../wire/mod.ts";
 import type { Stores } from "./open_stores.ts";
@@ -37,8 +38,10 @@ export async function startParts(
   const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid, maxKeys });
   await order.start(directory, LAST_WRITE_MS);
   const requestMetrics = createRequestMetrics();
-  // Started before the listeners, so it writes its last minute after the last request is answered.
+  // Started before the listeners, so they write their last minute after the last request is answered.
   await order.start(createActivityWriter({ database, clock, read: requestMetrics.answers }), LAST_WRITE_MS);
+  const latency = createLatencyWriter({ database, clock, processUuid, read: requestMetrics.latencies });
+  await order.start(latency, LAST_WRITE_MS);
   const failedLogins = createFailedLogins(database, clock);
   await order.start(failedLogins, LAST_WRITE_MS);
   const { address } = stores.installation;
@@ -47,6 +50,7 @@ export async function startParts(
     ...usageUpkeep.tasks,
     operatorsUpkeep,
     activityUpkeep,
+    latencyUpkeep,
     sharedWindowsUpkeep,
     machinesUpkeep,
     noteEndsUpkeep,

@@ -197,6 +197,7 @@ describe("the API", () => {
     "/usage": { month: ["November", ...MONTHS], ...PAGES },
     "/usage/daily": { from: "monday", to: "2026-11-31", by: "code" },
     "/activity": { from: "monday", to: "now", by: "tier", step: "week" },
+    "/health/latency": { from: "monday", to: "now" },
     "/models": PAGES,
     "/audit": {
       account: "Grace",
@@ -231,6 +232,8 @@ describe("the API", () => {
     ["/activity?from=yesterday", "from", "from must be an ISO 8601 time"],
     ["/activity?from=2026-11-22&to=2026-11-21", "from", "from must be before to"],
     ["/activity?from=2026-01-01&to=2026-11-22", "from", "by hour the span is at most 31 days"],
+    ["/health/latency?from=2026-11-22&to=2026-11-21", "from", "from must be before to"],
+    ["/health/latency?from=2026-11-20&to=2026-11-22T00:00:01Z", "from", "the span is at most 48 hours"],
     ["/keys?account=ada", "account", "account must be an account's id, usr_ and"],
     ["/keys?state=deleted", "state", "must be one of active, suspended, revoked, expired"],
     ["/keys?expiring_within=36501", "expiring_within", "must be a whole number from 0 to 36500"],

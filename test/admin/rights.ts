@@ -47,6 +47,7 @@ export const API_SCOPES: Readonly<Record<string, Scope | "any">> = {
   "POST /models/:name/:version/retire": "models:write",
   "GET /audit": "audit:read",
   "GET /activity": "status:read",
+  "GET /health/latency": "status:read",
   "GET /status": "status:read",
   "GET /whoami": "any",
   "GET /openapi.json": "any",

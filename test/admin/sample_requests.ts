@@ -2,12 +2,13 @@
 
 import { hash, randomUUID } from "node:crypto";
 import { ROUTES } from "../../src/admin/things.ts";
-import { parseId, toId } from "../../src/base/ids.ts";
+import { newUuid, parseId, toId } from "../../src/base/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { addActivity } from "../../src/usage/activity/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
+import { addLatency } from "../../src/usage/latency/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
@@ -156,6 +157,13 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     const answer = { endpoint: "validate", code: "INVALID_KEY", reason: "unknown" };
     await addActivity(database, [{ hourMs, ...answer, count: 7 }]);
     return { path: "/activity?by=reason" };
+  },
+
+  "GET /health/latency": async ({ database, clock }) => {
+    const atMs = clock.nowMs() - (clock.nowMs() % 300_000);
+    const count = { endpoint: "validate", refused: 1, failed: 0, buckets: [7, 2] };
+    await addLatency(database, [{ atMs, count }], { processUuid: newUuid() });
+    return { path: "/health/latency" };
   },
 
   "GET /models": () => ({ path: "/models" }),

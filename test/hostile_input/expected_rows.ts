@@ -49,7 +49,15 @@ interface Entry {
 const ACCOUNTED = [
   ...["audit", "claims", "usage", "signed_licenses", "machines", "usage_changes", "refusals"],
   ...["event_texts", "installation_texts", "too_many_requests"],
-  ...["processes", "activity_hours", "activity_days", "usage_days", "usage_days_progress"],
+  ...[
+    "processes",
+    "starts",
+    "latency_steps",
+    "activity_hours",
+    "activity_days",
+    "usage_days",
+    "usage_days_progress",
+  ],
 ];
 
 export function createExpectedRows(

@@ -3,7 +3,7 @@
 import { toTimestamp } from "../../base/calendar.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import type { Database } from "../../database/mod.ts";
+import { type Database, MAX_LOST_SECONDS } from "../../database/mod.ts";
 import {
   ACTIVITY_CONDITIONS,
   ACTIVITY_KEPT_DAYS,
@@ -15,7 +15,6 @@ import {
   findFirstHour,
   findHours,
   goBack,
-  MAX_LOST_SECONDS,
   stepsOf,
   type Unusual,
 } from "../../usage/activity/mod.ts";

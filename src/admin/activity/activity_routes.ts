@@ -2,6 +2,7 @@
 import * as v from "valibot";
 import { count, described, timestamp } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
+import { MAX_LOST_SECONDS } from "../../database/mod.ts";
 import {
   ACTIVITY_CONDITIONS,
   ACTIVITY_KEPT_DAYS,
@@ -9,7 +10,6 @@ import {
   ACTIVITY_STEPS,
   completeQuery,
   findActivity,
-  MAX_LOST_SECONDS,
   renderActivity,
 } from "../../usage/activity/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";

@@ -6,13 +6,9 @@
  */
 import { Histogram, type HistogramCounts, quantileOf } from "../../base/histogram.ts";
 import { type Code, isRefusal, type KeyFlaw } from "../../base/refusal.ts";
+import { BOUNDS_SECONDS, type LatencyCount } from "../../usage/latency/mod.ts";
 import { CLIENT_CODES, statusOf, toWireCode, UNHEALTHY } from "../../wire/mod.ts";
 import type { Outcome, Reply } from "../exchange.ts";
-
-/** An answer from the cache takes 0.1 ms, a commit about 10 ms, and no answer takes longer than 5 s. */
-const BOUNDS_SECONDS = [
-  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
-];
 
 const REPLIES: readonly Reply["status"][] = [200, 202, 206, 304, 503];
 
@@ -102,6 +98,19 @@ export function createRequestMetrics() {
       const toMs = (seconds: number | null) => seconds && seconds * 1_000;
       return { p50Ms: toMs(quantileOf(measured, 0.5)), p95Ms: toMs(quantileOf(measured, 0.95)) };
     },
+    /** Returns how the requests of every endpoint ended, and how many of them took how long. */
+    latencies: (): LatencyCount[] =>
+      [...endpoints].map(([endpoint, metrics]) => {
+        const outcomes = metrics.outcomes();
+        const sumOf = (isCounted: (outcome: OutcomeCount) => boolean) =>
+          outcomes.reduce((sum, outcome) => sum + (isCounted(outcome) ? outcome.count : 0), 0);
+        return {
+          endpoint,
+          refused: sumOf(({ code, status }) => code !== "OK" && status < 500),
+          failed: sumOf(({ status }) => status >= 500),
+          buckets: metrics.durations().counts,
+        };
+      }),
     /** Returns every outcome of every endpoint that was counted. */
     answers: () =>
       [...endpoints].flatMap(([endpoint, metrics]) =>

@@ -1,3 +1,7 @@
-/** The processes that serve this database. Each one renews its row of the table `processes` once a minute. */
+/**
+ * The processes that serve this database, and the starts of processes and server. Each process renews its row of the table
+ * `processes` once a minute. Owns `processes` and `starts`.
+ */
 export { listProcesses, type ServingProcess } from "./list_processes.ts";
 export { createPresence } from "./presence.ts";
+export { listStarts, type Start } from "./starts.ts";

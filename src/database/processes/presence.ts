@@ -16,6 +16,7 @@ import {
   type WriteBehind,
 } from "../mod.ts";
 import type { ServingProcess } from "./list_processes.ts";
+import { noteStarts } from "./starts.ts";
 
 interface PresenceOptions {
   readonly clock: Clock;
@@ -53,8 +54,8 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
   }
 
   /**
-   * Also deletes old rows, and the rows that a killed process left at this address, before they count as lost. Other
-   * processes may do the same.
+   * Also notes the start of this process and of the server, if they are not noted yet. Deletes old rows, and the rows that a
+   * killed process left at this address, before they count as lost. Other processes may do the same.
    */
   function renew() {
     const { p50Ms, p95Ms } = latency();
@@ -68,7 +69,8 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
                     or host = ${me.host} and address = ${me.address} and seen_at < now() - interval '2 minutes')
                for update skip locked
           ),
-          deleted as (delete from processes p using old where p.id = old.id)
+          deleted as (delete from processes p using old where p.id = old.id),
+          ${noteStarts(sql, me.uuid)}
           insert into processes (id, version, host, address, rate_limits, p50_ms, p95_ms)
           values (${me.uuid}::uuid, ${VERSION}, ${me.host}, ${me.address}, ${me.rateLimits}, ${p50Ms}::float8, ${p95Ms}::float8)
           on conflict (id) do update

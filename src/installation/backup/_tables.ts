@@ -5,8 +5,8 @@ import type { BackedUpTable } from "./format.ts";
 
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
- * answer to a repeated request, the failed logins of the last hours, the requests of the last minute and hour, the last
- * backup of another database, and how far the events of erased accounts were read. Figures are computed again.
+ * answer to a repeated request, the failed logins of the last hours, the requests of the last minute and hour, the starts
+ * and latencies of other processes, the last backup of another database, and how far the events of erased accounts were read. Figures are computed again.
  * The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
@@ -16,6 +16,8 @@ const NOT_CARRIED: readonly string[] = [
   "operator_sessions",
   "idempotent_answers",
   "processes",
+  "starts",
+  "latency_steps",
   "figures",
   "figure_near_quota",
   "figure_most_used",

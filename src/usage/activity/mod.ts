@@ -14,7 +14,7 @@ export {
   goBack,
   stepsOf,
 } from "./activity_query.ts";
-export { createActivityWriter, MAX_LOST_SECONDS } from "./activity_writer.ts";
+export { createActivityWriter } from "./activity_writer.ts";
 export { type AnswerCount, addActivity } from "./add_activity.ts";
 export { deleteActivityByReason } from "./delete_activity_by_reason.ts";
 export { activityUpkeep } from "./delete_old_activity.ts";

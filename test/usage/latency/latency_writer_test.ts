@@ -1,0 +1,143 @@
+/** The latencies of answered requests, which every process adds to its own rows of five minutes. */
+import { beforeEach, describe, expect, test } from "bun:test";
+import { newUuid } from "../../../src/base/ids.ts";
+import type { Database } from "../../../src/database/mod.ts";
+import { MOST_PROCESSES } from "../../../src/usage/latency/add_latency.ts";
+import { deleteOldLatency } from "../../../src/usage/latency/delete_old_latency.ts";
+import { addLatency, createLatencyWriter, findLatency } from "../../../src/usage/latency/mod.ts";
+import { createTestClock, type TestClock } from "../../support/clock.ts";
+import { until } from "../../support/until.ts";
+import { useDatabase } from "../../support/use.ts";
+import { bucketsOf, counters, rowsOf } from "./latency_kit.ts";
+
+const database = useDatabase();
+let clock: TestClock;
+beforeEach(async () => {
+  await database.query((sql) => sql`truncate latency_steps`);
+  clock = createTestClock("2026-11-30T23:58:00Z", { stands: true });
+});
+
+const rows = () => rowsOf(database);
+
+function startProcess(database_: Pick<Database, "query"> = database, tickMs?: number) {
+  const { read, answer } = counters();
+  const writer = createLatencyWriter({
+    ...{ database: database_, clock, processUuid: newUuid(), read },
+    ...(tickMs && { tickMs }),
+  });
+  return { answer, writer };
+}
+
+describe("createLatencyWriter()", () => {
+  test("adds what was counted since the last write, by endpoint", async () => {
+    const { answer, writer } = startProcess();
+    answer("validate", 0.2);
+    answer("validate", 700, { failed: 1 });
+    answer("analytics", 12);
+    await writer.flush();
+    await writer.flush();
+    answer("validate", 9_000, { refused: 1 });
+    await writer.flush();
+    expect(await rows()).toEqual(["11-30 23:55 analytics 1/0/0", "11-30 23:55 validate 3/1/1"]);
+    const [row] = await database.query<{ buckets: number[] }>(
+      (sql) => sql`select to_json(buckets) as buckets from latency_steps where endpoint = 'validate'`,
+    );
+    expect(row?.buckets).toEqual(bucketsOf(0.2, 700, 9_000));
+  });
+
+  test("several processes have rows of their own, which add up", async () => {
+    const processes = [startProcess(), startProcess(), startProcess()];
+    for (const { answer } of processes) answer("validate", 0.2);
+    processes[0]?.answer("validate", 40);
+    await Promise.all(processes.map(({ writer }) => writer.flush()));
+    expect(await rows()).toHaveLength(3);
+    const found = await findLatency(database, {
+      from: new Date("2026-11-30T23:55:00Z"),
+      to: new Date("2026-12-01T00:00:00Z"),
+    });
+    expect(found).toMatchObject([{ endpoint: "validate", steps: [{ requests: 4, refused: 0, failed: 0 }] }]);
+  });
+
+  test("writes once a minute, and when five minutes end, also at the end of a month", async () => {
+    const { answer, writer } = startProcess(database, 5);
+    await writer.start();
+    try {
+      answer("validate", 1);
+      clock.advance(60_000);
+      // A process that is killed now has lost nothing of its first minute.
+      await until(async () => (await rows()).length === 1);
+      answer("validate", 1);
+      clock.setWall("2026-12-01T00:00:00Z");
+      await until(async () => (await rows())[0] === "11-30 23:55 validate 2/0/0");
+      answer("validate", 1);
+      clock.advance(60_000);
+      await until(async () => (await rows())[1] === "12-01 00:00 validate 1/0/0");
+    } finally {
+      await writer.stop();
+    }
+  });
+
+  test("loses no request when the clock jumps back or ahead, and the times stay those of the clock", async () => {
+    const { answer, writer } = startProcess();
+    answer("validate", 1);
+    clock.setWall("2026-11-30T20:00:00Z");
+    await writer.flush();
+    answer("validate", 1);
+    clock.setWall("2027-11-30T20:00:00Z");
+    await writer.flush();
+    answer("validate", 1);
+    await writer.stop();
+    expect(await rows()).toEqual([
+      "11-30 20:00 validate 1/0/0",
+      "11-30 23:55 validate 1/0/0",
+      "11-30 20:00 validate 1/0/0",
+    ]);
+  });
+
+  test("a failed write keeps the counts with their time, and adds them with the next", async () => {
+    let isAway = true;
+    const query: Database["query"] = (build, options) =>
+      isAway ? Promise.reject(new Error("away")) : database.query(build, options);
+    const { answer, writer } = startProcess({ query });
+    answer("validate", 1);
+    await writer.flush();
+    answer("validate", 600, { refused: 1 });
+    await writer.flush();
+    expect(await rows()).toEqual([]);
+    isAway = false;
+    await writer.stop();
+    expect(await rows()).toEqual(["11-30 23:55 validate 2/1/0"]);
+  });
+});
+
+test("addLatency() gives the processes beyond the first 64 one row, so that the table stays small", async () => {
+  const gain = {
+    atMs: clock.nowMs(),
+    count: { endpoint: "validate", refused: 0, failed: 1, buckets: bucketsOf(1) },
+  };
+  const uuids = Array.from({ length: MOST_PROCESSES + 6 }, newUuid);
+  for (const processUuid of uuids) await addLatency(database, [gain], { processUuid });
+  // The first one still adds to its own row.
+  await addLatency(database, [gain], { processUuid: uuids[0] ?? "" });
+  const found = await rows();
+  expect(found).toHaveLength(MOST_PROCESSES + 1);
+  expect(found.toSorted().at(-1)).toEndWith("validate 6/0/6");
+  expect(found.filter((row) => row.endsWith("validate 2/0/2"))).toHaveLength(1);
+});
+
+test("deleteOldLatency() deletes rows after 48 hours, and rows ahead that a wrong clock wrote", async () => {
+  const nowMs = clock.nowMs();
+  const hours = [-49, -47, 0, 1, 2, 9_000];
+  const count = { endpoint: "validate", refused: 0, failed: 0, buckets: bucketsOf(1) };
+  await addLatency(
+    database,
+    hours.map((hour) => ({ atMs: nowMs + hour * 3_600_000, count })),
+    { processUuid: newUuid() },
+  );
+  await deleteOldLatency({ database, clock, isStopping: () => false });
+  expect((await rows()).map((row) => row.slice(0, 11))).toEqual([
+    "11-29 00:58",
+    "11-30 23:58",
+    "12-01 00:58",
+  ]);
+});
