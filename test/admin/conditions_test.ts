@@ -91,7 +91,9 @@ describe("the console", () => {
   });
 
   for (const [path, wrong] of Object.entries(CONSOLE_CONDITIONS)) {
-    const hasForm = !["/usage.csv", "/models", "/search", "/keys/:id", "/health"].includes(path);
+    const hasForm = !["/usage.csv", "/models", "/search", "/keys/:id", "/health", "/health/latency"].includes(
+      path,
+    );
 
     /** Returns the page of an address that must be refused, with nothing of the list. */
     async function refuse(query: [name: string, text: string][]): Promise<string> {

@@ -55,5 +55,6 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/usage.csv": { month: "2026-00" },
   "/search": { q: ["two\nlines", "!!", "x".repeat(256), "svc_live_01234567"] },
   "/health": { endpoint: "No endpoint" },
+  "/health/latency": { endpoint: "No endpoint", to: "now", at: "noon" },
   "/activity": { by: "tier", step: "week", to: "now" },
 };

@@ -4,8 +4,10 @@ import { newUuid } from "../../src/base/ids.ts";
 import type { Finding } from "../../src/installation/doctor/mod.ts";
 import type { Role } from "../../src/operators/mod.ts";
 import { addActivity } from "../../src/usage/activity/mod.ts";
+import { addLatency } from "../../src/usage/latency/mod.ts";
 import { startAdmin } from "../support/admin.ts";
 import { useForEach } from "../support/use.ts";
+import { bucketsOf } from "../usage/latency/latency_kit.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { attributesOf, HOSTILE, linkTo, textsOf } from "./texts_of.ts";
 
@@ -57,11 +59,14 @@ describe("Health", () => {
   test("says in one line that everything works, and which process shows the page", async () => {
     become([GOOD]);
     await insertProcess("http://10.0.0.1:8080", { uuid: processUuid });
+    const atMs = admin.clock.nowMs() - 30 * 60_000;
+    const count = { endpoint: "validate", refused: 0, failed: 0, buckets: bucketsOf(0.8, 2_000) };
+    await addLatency(admin.database, [{ atMs, count }], { processUuid });
     const text = await open();
     expect(summaryOf(text)).toBe("Everything works. 1 process serves this database.");
     expect(rowsBelow(text, "Processes")).toEqual([
       expect.stringMatching(
-        /^http:\/\/10\.0\.0\.1:8080 ?shows you this page node-a\.example\.org serving 0\.9\.1 .*3 days ago half within 0\.63 ms ?95 % within 1,200 ms now$/,
+        /^http:\/\/10\.0\.0\.1:8080 ?shows you this page node-a\.example\.org serving 0\.9\.1 .*3 days ago half within 1 ms ?95 % within 2,300 ms now$/,
       ),
     ]);
     expect(text).toContain("The service has no certificate of its own.");

@@ -130,6 +130,7 @@ export const CONSOLE_ROLES: Readonly<Record<string, Role>> = {
   "GET /audit": "viewer",
   "GET /audit.csv": "viewer",
   "GET /health": "viewer",
+  "GET /health/latency": "viewer",
   "GET /usage": "viewer",
   "GET /usage.csv": "viewer",
   "GET /usage/reports": "editor",

@@ -1,10 +1,15 @@
 /** @jsxImportSource hono/jsx */
-
+import * as v from "valibot";
 import { toTimestamp } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../usage/activity/mod.ts";
-import { Bars } from "../frame/console/components/charts.tsx";
+import { Bars, Steps } from "../frame/console/components/charts.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
+
+/** The condition that names an endpoint. */
+export const ENDPOINT = v.optional(
+  v.pipe(v.string(), v.regex(/^[a-z_]{1,40}$/, "must be the name of an endpoint")),
+);
 
 /** The hours of the day before, and one more in place of the present hour, which is not over. */
 export const HOURS_BEFORE = 25;
@@ -66,6 +71,7 @@ export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
       <p class="actions">
         {endpoint !== undefined && <a href="/console/health#requests">Show all endpoints</a>}
         <a href="/console/activity?by=endpoint">Show activity by endpoint</a>
+        <a href="/console/health/latency">Show how long answers took</a>
       </p>
     </>
   );
@@ -85,8 +91,6 @@ function Line({ columns }: { readonly columns: readonly { label: string; values:
   ]);
   const counts = sums.map(([all = 0]) => all);
   const most = Math.max(...counts);
-  const bars = (part: number) =>
-    sums.map((of) => `V${(20 - ((of[part] ?? 0) * 20) / most).toFixed()}h1`).join("");
   return (
     <svg
       class="line"
@@ -96,7 +100,7 @@ function Line({ columns }: { readonly columns: readonly { label: string; values:
       aria-label={`Most at ${columns[counts.indexOf(most)]?.label}: ${renderCount(most)}`}
     >
       {[0, 1, 2].map((part) => (
-        <path class={`part-${part}`} d={`M0 20${bars(part)}V20z`} />
+        <Steps part={part} shares={sums.map((of) => (of[part] ?? 0) / most)} height={20} />
       ))}
     </svg>
   );

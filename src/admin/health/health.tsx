@@ -1,12 +1,12 @@
 /** @jsxImportSource hono/jsx */
-import * as v from "valibot";
+import { HOUR_MS } from "../../base/calendar.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
-import { renderCount } from "../../base/render_count.ts";
 import { COMMIT, VERSION } from "../../base/version.ts";
 import { listProcesses, type ServingProcess } from "../../database/processes/mod.ts";
 import { type Finding, measureDatabase } from "../../installation/doctor/mod.ts";
 import { listTokens } from "../../operators/mod.ts";
 import { completeQuery, findEndpointHours, findHours, goBack } from "../../usage/activity/mod.ts";
+import { findProcessLatency, type Measured } from "../../usage/latency/mod.ts";
 import { FAILURE_CODES } from "../../wire/mod.ts";
 import { type Column, Facts, Table } from "../frame/console/components/table.tsx";
 import { Ago, Day, Foreign, Lines, Pill, type PillProps, Size } from "../frame/console/components/values.tsx";
@@ -14,14 +14,13 @@ import { readConditions } from "../frame/console/conditions.ts";
 import { distanceOf } from "../frame/console/distance.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { Endpoints, HOURS_BEFORE } from "./endpoints.tsx";
+import { ENDPOINT, Endpoints, HOURS_BEFORE } from "./endpoints.tsx";
 import { type Expiry, listExpiries, summarize } from "./health_rows.ts";
+import { inMs } from "./in_ms.ts";
 
 const NO_CERTIFICATE = "The service has no certificate of its own";
 
-const CONDITIONS = {
-  endpoint: v.optional(v.pipe(v.string(), v.regex(/^[a-z_]{1,40}$/, "must be the name of an endpoint"))),
-};
+const CONDITIONS = { endpoint: ENDPOINT };
 
 /** The page Health: what works, what will soon fail, and what is wrong. Only admins see the names of tokens. */
 export async function healthPage({ options, session, query, now }: Visit): Promise<Page | Refusal> {
@@ -31,13 +30,14 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
   const isAdmin = session.role === "admin";
   const examination = options.examination();
   const day = completeQuery({}, now);
-  const [findings, processes, tokens, facts, { unusual, firstHour }, found] = await Promise.all([
+  const [findings, processes, tokens, facts, { unusual, firstHour }, found, latency] = await Promise.all([
     examination.findings,
     listProcesses(database),
     isAdmin ? listTokens(database, { now }) : [],
     measureDatabase(database),
     findHours(database, day, now),
     findEndpointHours(database, { ...day, from: goBack(day.from, "hour", HOURS_BEFORE) }, FAILURE_CODES),
+    findProcessLatency(database, new Date(now.getTime() - HOUR_MS)),
   ]);
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
   const summary = summarize({ findings, expiries, processes, unusual });
@@ -64,7 +64,7 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
         <h2>Processes</h2>
         <Table
           caption="Each process reports once a minute; it is lost after five minutes without a report"
-          columns={processColumns(ownUuid, now)}
+          columns={processColumns({ ownUuid, latency, now })}
           rows={processes}
           none={<p class="muted">No process has reported yet: each process reports once a minute.</p>}
         />
@@ -120,7 +120,15 @@ const expiryColumns = (now: Date): readonly Column<Expiry>[] => [
   },
 ];
 
-const processColumns = (ownUuid: string, now: Date): readonly Column<ServingProcess>[] => [
+interface ProcessFacts {
+  /** The process that shows the page. */
+  readonly ownUuid: string;
+  /** Of the last hour, by the UUID of the process. */
+  readonly latency: ReadonlyMap<string, Measured>;
+  readonly now: Date;
+}
+
+const processColumns = ({ ownUuid, latency, now }: ProcessFacts): readonly Column<ServingProcess>[] => [
   {
     label: "Address",
     cell: ({ uuid, address }) => (
@@ -135,22 +143,18 @@ const processColumns = (ownUuid: string, now: Date): readonly Column<ServingProc
   { label: "Version", cell: ({ version }) => version },
   { label: "Started", cell: ({ startedAt }) => <Ago at={startedAt} now={now} /> },
   {
-    label: "Answers since its start",
-    cell: ({ p50Ms, p95Ms }) =>
-      p50Ms === null || p95Ms === null ? (
-        <span class="muted">none reported</span>
-      ) : (
-        <Lines text={`half within ${inMs(p50Ms)}`} more={`95 % within ${inMs(p95Ms)}`} />
-      ),
+    label: "Answers of the last hour",
+    cell({ uuid }) {
+      const { p50Ms = null, p95Ms = null } = latency.get(uuid) ?? {};
+      if (p50Ms === null || p95Ms === null) return <span class="muted">none counted</span>;
+      return <Lines text={`half within ${inMs(p50Ms)}`} more={`95 % within ${inMs(p95Ms)}`} />;
+    },
   },
   {
     label: "Last seen",
     cell: ({ seenSecondsAgo }) => distanceOf(new Date(now.getTime() - seenSecondsAgo * 1_000), now),
   },
 ];
-
-/** Two digits: the time of an answer is counted in steps, of which each is about twice the one before. */
-const inMs = (ms: number) => `${renderCount(Number(ms.toPrecision(2)))} ms`;
 
 /** A remedy, whose commands stand between backticks. */
 function Remedy({ text }: { readonly text: string }) {

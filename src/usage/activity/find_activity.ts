@@ -76,6 +76,27 @@ export async function findEndpointHours(
   );
 }
 
+/** How often an endpoint answered in one way in an hour. */
+interface AnswerOfHour {
+  readonly code: string;
+  readonly count: number;
+}
+
+/** Finds the errors that an endpoint answered in the hour of an instant, the most frequent first. */
+export async function findErrorsOfHour(
+  database: Pick<Database, "read">,
+  { at, endpoint }: { readonly at: Date; readonly endpoint: string },
+): Promise<readonly AnswerOfHour[]> {
+  return await database.read<AnswerOfHour>(
+    (sql) => sql`
+      select code, sum(count)::bigint as count
+        from activity_hours
+       where hour = ${goBack(at, "hour", 0)}::timestamptz and endpoint = ${endpoint} and code <> 'OK'
+       group by code
+       order by 2 desc, 1`,
+  );
+}
+
 function refuseSpan(error: string): Refusal {
   return refuse("INVALID_REQUEST", `Cannot show activity: ${error}`, { fields: [{ field: "from", error }] });
 }

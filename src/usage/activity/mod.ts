@@ -22,6 +22,7 @@ export {
   type ActivityCount,
   findActivity,
   findEndpointHours,
+  findErrorsOfHour,
   findFirstHour,
   type HourOfEndpoint,
   renderActivity,

@@ -13,6 +13,7 @@ export {
   LATENCY_CONDITIONS,
   type LatencyQuery,
   latencyStepsOf,
+  stepOf,
 } from "./latency_query.ts";
 export { createLatencyWriter } from "./latency_writer.ts";
 export { slowerFactorOf, WORST_FIRST } from "./rank_endpoints.ts";

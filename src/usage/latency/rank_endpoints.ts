@@ -8,7 +8,7 @@ const SLOWER_MS = 5;
 const LEAST_REQUESTS = 20;
 
 /** The rule by which endpoints are ordered, for people. */
-export const WORST_FIRST = `The worst first: what is slower than before, by the largest factor. An endpoint is slower if its p95 of the last hour is at least ${SLOWER_FACTOR} times that of the 24 hours before and ${SLOWER_MS} ms longer, with at least ${LEAST_REQUESTS} requests in each. Then the most failures of the last hour, and then the most requests`;
+export const WORST_FIRST = `The worst first: what is slower than before, by the largest factor. An endpoint is slower if the time for 95 % of its requests is in the last hour at least ${SLOWER_FACTOR} times that of the 24 hours before and ${SLOWER_MS} ms longer, with at least ${LEAST_REQUESTS} requests in each. Then the most failures of the last hour, and then the most requests`;
 
 /** Returns how many times the p95 of the 24 hours before that of the last hour is; 1 for an endpoint that is not slower. */
 export function slowerFactorOf({

@@ -1,6 +1,9 @@
 /** Counters and rows for the tests of latencies. */
+import { DAY_MS } from "../../../src/base/calendar.ts";
+import { newUuid } from "../../../src/base/ids.ts";
 import type { Database } from "../../../src/database/mod.ts";
-import { BOUNDS_SECONDS, type LatencyCount } from "../../../src/usage/latency/mod.ts";
+import { addLatency, BOUNDS_SECONDS, type LatencyCount, STEP_MS } from "../../../src/usage/latency/mod.ts";
+import { createRandom } from "../../support/random.ts";
 
 /** Returns the buckets of requests that took so many milliseconds. */
 export function bucketsOf(...durationsMs: readonly number[]): number[] {
@@ -40,4 +43,28 @@ export async function rowsOf(database: Pick<Database, "query">): Promise<string[
         from latency_steps order by at, endpoint, process_id`,
   );
   return found.map(({ row }) => row);
+}
+
+/**
+ * Adds a day and an hour of requests of some endpoints: `validate` is slower in the last two hours, `analytics` fails at times,
+ * `models` is used seldom.
+ */
+export async function addDayOfLatency(database: Pick<Database, "query">, nowMs: number): Promise<void> {
+  const lastMs = nowMs - (nowMs % STEP_MS);
+  const random = createRandom(7);
+  const gains = Array.from({ length: 12 * 25 }, (_, ago) => {
+    const atMs = lastMs - ago * STEP_MS;
+    const busy = 1 + Math.round(60 * (1 + Math.sin((atMs / DAY_MS) * 2 * Math.PI)));
+    const of = (endpoint: string, ms: number, { requests = busy, refused = 0, failed = 0 } = {}) => {
+      const durations = Array.from({ length: requests }, () => ms * 10 ** (random.next() ** 3));
+      return { atMs, count: { endpoint, refused, failed, buckets: bucketsOf(...durations) } };
+    };
+    return [
+      of("validate", ago < 24 ? 18 : 0.4, { refused: ago % 7 === 0 ? 3 : 0 }),
+      of("analytics", 9, { failed: ago === 3 ? 2 : 0 }),
+      of("health", 0.2, { requests: 60 }),
+      ...(ago % 9 === 0 ? [of("models", 3, { requests: 2 })] : []),
+    ];
+  });
+  await addLatency(database, gains.flat(), { processUuid: newUuid() });
 }

@@ -75,7 +75,7 @@ export function Bars({ caption, columnName, parts, series, unit, compared, limit
             <b>{renderCount(addUp(series.map(sumOf)))}</b> {unit}
             {compared && `, ${changeOfHalves(compared.columns.map(sumOf))} ${compared.than}`}
           </p>
-          <Legend {...stack} limit={limit} hasLine={line !== undefined} />
+          <Legend parts={parts} limit={limit} hasLine={line !== undefined} />
           <Plot {...stack} caption={caption} limit={line} highest={Math.max(highest, line?.value ?? 0)} />
           <Numbers {...stack} caption={caption} columnName={columnName} />
         </>
@@ -100,7 +100,10 @@ export function describeChange(earlier: number, later: number): string {
 
 type Stack = Pick<BarsProps, "parts" | "series">;
 
-function Legend({ parts, limit, hasLine }: Stack & Pick<BarsProps, "limit"> & { hasLine: boolean }) {
+type LegendProps = Pick<BarsProps, "parts" | "limit"> & { readonly hasLine?: boolean };
+
+/** The names of the parts beside their colors, and the limit. */
+export function Legend({ parts, limit, hasLine = false }: LegendProps) {
   if (parts.length === 1 && limit === undefined) return null;
   return (
     <ul class="legend">
@@ -151,36 +154,43 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps & { readonly high
         {limit && <line class="limit" x1="0" x2="100%" y1={yOf(limit.value)} y2={yOf(limit.value)} />}
         <Labels labels={stack.series.map(({ label }) => label)} />
       </svg>
-      <Values {...stack} caption={caption} />
-      <script type="module" src={scriptPath("chart")} />
+      <Values caption={caption} texts={stack.series.map((column) => describeColumn(column, stack.parts))} />
     </div>
   );
 }
 
-/** The values of each column, over its bar. The last column is the one that the focus shows first. */
-function Values({ caption, parts, series }: Stack & { readonly caption: string }) {
-  const texts = series.map((column) => describeColumn(column, parts));
+interface ValuesProps {
+  readonly caption: string;
+  /** For each column its title and its values, each on a line. */
+  readonly texts: readonly string[];
+}
+
+/** The values of each column, over its place. The last column is the one that the focus shows first. */
+export function Values({ caption, texts }: ValuesProps) {
   return (
-    <div
-      class="values"
-      role="slider"
-      tabIndex={0}
-      aria-label={`Values of the chart: ${caption}`}
-      aria-valuemin={1}
-      aria-valuemax={series.length}
-      aria-valuenow={series.length}
-      aria-valuetext={texts.at(-1)}
-    >
-      {texts.map((text, index) => {
-        // In the right half the values stand at the left of their column, so that they stay inside the chart.
-        const side = index * 2 >= texts.length ? "late" : undefined;
-        return (
-          <i class={index === texts.length - 1 ? "late at" : side}>
-            <b>{text}</b>
-          </i>
-        );
-      })}
-    </div>
+    <>
+      <div
+        class="values"
+        role="slider"
+        tabIndex={0}
+        aria-label={`Values of the chart: ${caption}`}
+        aria-valuemin={1}
+        aria-valuemax={texts.length}
+        aria-valuenow={texts.length}
+        aria-valuetext={texts.at(-1)}
+      >
+        {texts.map((text, index) => {
+          // In the right half the values stand at the left of their column, so that they stay inside the chart.
+          const side = index * 2 >= texts.length ? "late" : undefined;
+          return (
+            <i class={index === texts.length - 1 ? "late at" : side}>
+              <b>{text}</b>
+            </i>
+          );
+        })}
+      </div>
+      <script type="module" src={scriptPath("chart")} />
+    </>
   );
 }
 
@@ -209,6 +219,29 @@ function Marks({ column, index, top, series }: Stack & { column: Bar; index: num
       )}
     </g>
   );
+}
+
+interface StepsProps {
+  /** The part whose color it has. */
+  readonly part: number;
+  /** For each step its share of the height, from 0 to 1. */
+  readonly shares: readonly number[];
+  readonly height: number;
+}
+
+/**
+ * The area below many narrow steps, each of the width 1. One path, because a page can have thousands of them. A share above 0
+ * is never invisible.
+ */
+export function Steps({ part, shares, height }: StepsProps) {
+  const tops = shares.map((share) => height - (share > 0 ? Math.max(1, Math.round(share * height)) : 0));
+  let path = `M0 ${height}`;
+  for (let index = 0, width = 1; index < tops.length; index += width) {
+    width = 1;
+    while (tops[index + width] === tops[index]) width++;
+    path += `V${tops[index]}h${width}`;
+  }
+  return <path class={`part-${part}`} d={`${path}V${height}z`} />;
 }
 
 /** The triangle of a mark, above the point at 0. */
@@ -279,6 +312,6 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
   );
 }
 
-function percent(value: number): string {
+export function percent(value: number): string {
   return `${Math.round(value * 100) / 100}%`;
 }

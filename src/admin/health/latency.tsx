@@ -1,0 +1,251 @@
+/** @jsxImportSource hono/jsx */
+import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { MAX_LOST_SECONDS } from "../../database/mod.ts";
+import {
+  completeLatencyQuery,
+  type EndpointLatency,
+  findLatency,
+  LATENCY_CONDITIONS,
+  LATENCY_KEPT_HOURS,
+  type LatencyQuery,
+  type LatencyStep,
+  latencyStepsOf,
+  type Measured,
+  slowerFactorOf,
+  WORST_FIRST,
+} from "../../usage/latency/mod.ts";
+import { conditionFields } from "../frame/api/fields.ts";
+import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
+import { Minute, Pill } from "../frame/console/components/values.tsx";
+import { readConditions } from "../frame/console/conditions.ts";
+import type { Page } from "../frame/console/page.tsx";
+import type { Visit } from "../frame/console/visit.ts";
+import { ENDPOINT } from "./endpoints.tsx";
+import { inMs } from "./in_ms.ts";
+import { indexOf, LatencyChart, type LatencyTimes, type NumberedMark, powersFor } from "./latency_chart.tsx";
+import { findPoint, Point } from "./latency_point.tsx";
+import { findMarks, UNKNOWN_MARKS } from "./marks.ts";
+
+const { to } = LATENCY_CONDITIONS;
+const CONDITIONS = {
+  ...conditionFields({ to, at: { ...to, says: "a time in the five minutes to explain" } }),
+  endpoint: ENDPOINT,
+};
+
+/** How long the requests of each endpoint took, the worst first; or one endpoint, and five minutes of it. */
+export async function latencyPage({ options, query: sent, now }: Visit): Promise<Page | Refusal> {
+  const { values } = readConditions(sent, CONDITIONS);
+  if (isRefusal(values)) return values;
+  const isLatest = values.to === undefined || values.to >= now;
+  const span = completeLatencyQuery({ to: isLatest ? now : values.to }, now);
+  const endpoints = await findLatency(options.database, span);
+  if (isRefusal(endpoints)) return endpoints;
+  const found = await findMarks(options.database, span);
+  const steps = latencyStepsOf(span);
+  const times: LatencyTimes = {
+    steps,
+    marks: found.map((mark, index) => ({ ...mark, number: index + 1 })),
+    powers: powersFor(endpoints),
+  };
+  const one = endpoints.find(({ endpoint }) => endpoint === values.endpoint);
+  const point =
+    values.endpoint && values.at
+      ? await findPoint(options.database, { endpoint: values.endpoint, at: values.at, now })
+      : undefined;
+  return {
+    title: values.endpoint ? `Latency of ${values.endpoint}` : "Latency",
+    // A page that explains five minutes does not change.
+    ...(isLatest && point === undefined && { script: "refresh" }),
+    body: (
+      <>
+        {point && <Point {...point} marks={found} />}
+        {values.endpoint === undefined ? (
+          <AllEndpoints endpoints={endpoints} times={times} span={span} isLatest={isLatest} />
+        ) : (
+          <OneEndpoint found={one} name={values.endpoint} times={times} to={isLatest ? undefined : span.to} />
+        )}
+        <Happened {...times} />
+        <Times span={span} endpoint={values.endpoint} isLatest={isLatest} now={now} />
+        <p class="hint">
+          {`Over all processes; each adds its counts once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. Counts are kept ${LATENCY_KEPT_HOURS} hours. A time lies within a bucket of the histogram, so it is not exact, and above 5 s nothing more is known.`}
+        </p>
+      </>
+    ),
+  };
+}
+
+/** The address of the page, of one endpoint or of five minutes. */
+function pathTo(asked: { endpoint?: string | undefined; to?: Date | undefined; at?: Date }): string {
+  const fields = Object.entries(asked).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, value instanceof Date ? toTimestamp(value) : value]],
+  );
+  const query = new URLSearchParams(fields);
+  return `/console/health/latency${query.size > 0 ? `?${query}` : ""}`;
+}
+
+interface AllEndpointsProps {
+  readonly endpoints: readonly EndpointLatency[];
+  readonly times: LatencyTimes;
+  readonly span: LatencyQuery;
+  readonly isLatest: boolean;
+}
+
+function AllEndpoints({ endpoints, times, span, isLatest }: AllEndpointsProps) {
+  const to = isLatest ? undefined : span.to;
+  if (endpoints.length === 0)
+    return (
+      <p class="empty">
+        No request was counted in this time. A request of a client appears about a minute after its answer.
+      </p>
+    );
+  return (
+    <>
+      <Table
+        caption={`The last hour of ${isLatest ? "today" : "this time"}. ${WORST_FIRST}`}
+        columns={[
+          {
+            label: "Endpoint",
+            cell: ({ endpoint }) => <a href={pathTo({ endpoint, to })}>{endpoint}</a>,
+          },
+          { label: "State", cell: stateOf },
+          ...measuredColumns<EndpointLatency>(({ lastHour }) => lastHour),
+          numeric("95 % in the 24 hours before", ({ dayBefore }) => inMsOrNone(dayBefore.p95Ms)),
+        ]}
+        rows={endpoints}
+      />
+      {endpoints.map((endpoint, index) => (
+        <LatencyChart
+          {...times}
+          hasLegend={index === 0}
+          endpoint={endpoint}
+          caption={<a href={pathTo({ endpoint: endpoint.endpoint, to })}>{endpoint.endpoint}</a>}
+        />
+      ))}
+    </>
+  );
+}
+
+function stateOf(endpoint: EndpointLatency) {
+  const factor = slowerFactorOf(endpoint);
+  const { failed } = endpoint.lastHour;
+  return (
+    <>
+      {factor > 1 && (
+        <Pill tone="warning">{`${renderCount(Number(factor.toPrecision(2)))} times as long`}</Pill>
+      )}{" "}
+      {failed > 0 && <Pill tone="bad">failures</Pill>}
+      {factor === 1 && failed === 0 && <Pill tone="good">not slower</Pill>}
+    </>
+  );
+}
+
+/** The columns that tables of requests share. */
+function measuredColumns<Row>(of: (row: Row) => Measured): readonly Column<Row>[] {
+  return [
+    numeric("Requests", (row) => renderCount(of(row).requests)),
+    numeric("Refused", (row) => renderCount(of(row).refused)),
+    numeric("Failed", (row) => renderCount(of(row).failed)),
+    numeric("Half within", (row) => inMsOrNone(of(row).p50Ms)),
+    numeric("95 % within", (row) => inMsOrNone(of(row).p95Ms)),
+    numeric("99 % within", (row) => inMsOrNone(of(row).p99Ms)),
+  ];
+}
+
+const inMsOrNone = (ms: number | null) => (ms === null ? <span class="muted">none</span> : inMs(ms));
+
+/** How many of the slowest five minutes are named. */
+const MOST_SLOWEST = 5;
+
+interface OneEndpointProps {
+  readonly found: EndpointLatency | undefined;
+  readonly name: string;
+  readonly times: LatencyTimes;
+  readonly to: Date | undefined;
+}
+
+/** The chart of an endpoint with its values, its slowest five minutes, and all of them in a table. */
+function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
+  const all = (
+    <p class="actions">
+      <a href={pathTo({ to })}>Show all endpoints</a>
+    </p>
+  );
+  if (found === undefined)
+    return (
+      <>
+        <p class="empty">This endpoint had no request in this time.</p>
+        {all}
+      </>
+    );
+  const columns: readonly Column<LatencyStep>[] = [
+    {
+      label: "From",
+      cell: ({ at }) => (
+        <a href={`${pathTo({ endpoint: name, to, at })}#point`}>
+          <Minute at={at} />
+        </a>
+      ),
+    },
+    ...measuredColumns<LatencyStep>((step) => step),
+  ];
+  const slowest = found.steps.toSorted((one, other) => (other.p95Ms ?? 0) - (one.p95Ms ?? 0));
+  return (
+    <>
+      <LatencyChart {...times} endpoint={found} caption={name} hasValues>
+        <details class="numbers">
+          <summary>Numbers</summary>
+          <Table
+            caption="Each five minutes lead to their refusals and keys"
+            columns={columns}
+            rows={found.steps.toReversed()}
+          />
+        </details>
+      </LatencyChart>
+      <Table
+        caption="The slowest five minutes; each leads to its refusals and keys"
+        columns={columns}
+        rows={slowest.slice(0, MOST_SLOWEST)}
+      />
+      {all}
+    </>
+  );
+}
+
+/** What happened to the installation. */
+function Happened({ steps, marks }: LatencyTimes) {
+  return (
+    <>
+      <h2>What happened</h2>
+      <Table
+        caption={`The numbers stand in the charts. ${UNKNOWN_MARKS}`}
+        columns={[
+          { label: "Number", cell: ({ number }: NumberedMark) => number },
+          { label: "Time", cell: ({ at }) => <Minute at={at} /> },
+          { label: "What", cell: ({ says }) => says },
+        ]}
+        rows={marks.filter(({ at }) => indexOf(at, steps) !== -1).toReversed()}
+        none={<p class="muted">{`No start, failover or backup is known of this time. ${UNKNOWN_MARKS}.`}</p>}
+      />
+    </>
+  );
+}
+
+interface TimesProps {
+  readonly span: LatencyQuery;
+  readonly endpoint: string | undefined;
+  readonly isLatest: boolean;
+  readonly now: Date;
+}
+
+/** Links to the time before and to now. */
+function Times({ span, endpoint, isLatest, now }: TimesProps) {
+  const isKept = now.getTime() - span.from.getTime() < LATENCY_KEPT_HOURS * HOUR_MS;
+  return (
+    <nav class="pages" aria-label="Times">
+      {isKept && <a href={pathTo({ endpoint, to: span.from })}>Earlier</a>}
+      {!isLatest && <a href={pathTo({ endpoint })}>Latest</a>}
+    </nav>
+  );
+}

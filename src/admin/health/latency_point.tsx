@@ -1,0 +1,122 @@
+/** @jsxImportSource hono/jsx */
+/** From five minutes of an endpoint to what happened, to the errors of its hour, and to the keys that were refused. */
+import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
+import { isRefusal } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
+import type { Database } from "../../database/mod.ts";
+import { findErrorsOfHour, goBack, type Unusual } from "../../usage/activity/mod.ts";
+import { findLatency, type LatencyStep, STEP_MS, stepOf } from "../../usage/latency/mod.ts";
+import { findKeysOfHours, type KeysOfHours, RefusedKeys } from "../activity/refused_keys.tsx";
+import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
+import { Minute } from "../frame/console/components/values.tsx";
+import { inMs } from "./in_ms.ts";
+import { timeOf } from "./latency_chart.tsx";
+import type { HealthMark } from "./marks.ts";
+
+interface PointFacts {
+  readonly endpoint: string;
+  /** The beginning of the five minutes. */
+  readonly at: Date;
+  /** Undefined if there was no request. */
+  readonly step: LatencyStep | undefined;
+  /** The errors of the hour, as the unusual hours of the page Activity have them. */
+  readonly errors: readonly Unusual[];
+  readonly keys: KeysOfHours;
+}
+
+interface Asked {
+  readonly endpoint: string;
+  readonly at: Date;
+  readonly now: Date;
+}
+
+/** Finds what is known about five minutes. Errors and keys are known by the hour. */
+export async function findPoint(
+  database: Database,
+  { endpoint, at: asked, now }: Asked,
+): Promise<PointFacts> {
+  const at = stepOf(asked);
+  const [latencies, answers] = await Promise.all([
+    findLatency(database, { from: at, to: new Date(at.getTime() + STEP_MS) }),
+    findErrorsOfHour(database, { at, endpoint }),
+  ]);
+  if (isRefusal(latencies)) throw new Error(latencies.sentence);
+  const [step] = latencies.find((each) => each.endpoint === endpoint)?.steps ?? [];
+  const errors = answers.map(
+    ({ code, count }): Unusual => ({
+      ...{ at: goBack(at, "hour", 0), name: code, count },
+      ...{ kind: "high", lowest: 0, highest: 0 },
+    }),
+  );
+  return { endpoint, at, step, errors, keys: await findKeysOfHours(database, errors, { now }) };
+}
+
+/** A mark explains five minutes if it lies in them or in the half hour before. */
+const BEFORE_MS = HOUR_MS / 2;
+
+export function Point({
+  endpoint,
+  at,
+  step,
+  errors,
+  keys,
+  marks,
+}: PointFacts & { readonly marks: readonly HealthMark[] }) {
+  const end = new Date(at.getTime() + STEP_MS);
+  const hour = goBack(at, "hour", 0);
+  const hourEnd = new Date(hour.getTime() + HOUR_MS);
+  const near = marks.filter(
+    (mark) => mark.at < end && end.getTime() - mark.at.getTime() <= BEFORE_MS + STEP_MS,
+  );
+  const activity = new URLSearchParams({ by: "code", step: "hour", to: toTimestamp(hourEnd) });
+  return (
+    <>
+      <h2 id="point" tabindex={-1}>{`${endpoint} from ${timeOf(at)} to ${timeOf(end)}`}</h2>
+      {step === undefined ? (
+        <p class="muted">No request was counted in these five minutes.</p>
+      ) : (
+        <Facts
+          facts={[
+            ["Requests", renderCount(step.requests)],
+            ["Refused", renderCount(step.refused)],
+            ["Failed", renderCount(step.failed)],
+            ["Half within", inMs(step.p50Ms ?? 0)],
+            ["95 % within", inMs(step.p95Ms ?? 0)],
+            ["99 % within", inMs(step.p99Ms ?? 0)],
+          ]}
+        />
+      )}
+      <Table
+        caption="What happened in these five minutes and the half hour before"
+        columns={[
+          { label: "Time", cell: (mark: HealthMark) => <Minute at={mark.at} /> },
+          { label: "What", cell: ({ says }) => says },
+        ]}
+        rows={near}
+        none={
+          <p class="muted">
+            No start, failover or backup is known of these five minutes and the half hour before.
+          </p>
+        }
+      />
+      <Table
+        caption={`Errors of this endpoint from ${timeOf(hour)} to ${timeOf(hourEnd)}; codes are counted by the hour`}
+        columns={[
+          { label: "Code", cell: ({ name }) => name },
+          numeric("Answers", ({ count }) => renderCount(count)),
+          {
+            label: "Refused keys",
+            cell: (error: Unusual) => <RefusedKeys {...error} keys={keys.get(error)} />,
+          },
+        ]}
+        rows={errors}
+        none={
+          <p class="muted">{`This endpoint answered no error from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>
+        }
+      />
+      <p class="actions">
+        <a href={`/console/activity?${activity}#rows`}>Show all activity until then, with the refused keys</a>
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,135 @@
+/** The page Latency: from "it is slow since noon" to what happened, and to the keys that were refused. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { addActivity } from "../../src/usage/activity/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { uuidOf } from "../support/keys.ts";
+import { useAdmin } from "../support/use.ts";
+import { addDayOfLatency } from "../usage/latency/latency_kit.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
+
+const NOW = "2026-11-22T14:07:00Z";
+
+const admin = useAdmin({ clock: createTestClock(NOW, { stands: true }) });
+const client = createConsoleClient(admin);
+let cookie: string;
+
+const open = async (path: string) => (await client.send(path, { cookie })).text;
+/** The rows of a table, by the beginning of its caption. */
+const rowsOf = (text: string, caption: string) => {
+  const [, after = ""] = text.split(`<caption>${caption}`);
+  return textsOf(after.split("</table>")[0] ?? "", "tbody tr");
+};
+
+describe("While nothing was counted", () => {
+  const empty = createConsoleClient(useAdmin({ clock: createTestClock(NOW) }));
+
+  test("says when a request appears, and that nothing is known to have happened", async () => {
+    const { cookie } = await empty.logIn("viewer");
+    for (const path of ["/health/latency", "/health/latency?endpoint=validate&at=2026-11-22T12:05:00Z"]) {
+      const { status, text } = await empty.send(path, { cookie });
+      expect(status).toBe(200);
+      expect(text).toContain("No start, failover or backup is known of this time");
+    }
+    const { text } = await empty.send("/health/latency", { cookie });
+    expect(text).toContain("appears about a minute after its answer");
+  });
+});
+
+describe("It is slow since noon", () => {
+  beforeAll(async () => {
+    ({ cookie } = await client.logIn("viewer"));
+    await addDayOfLatency(admin.database, Date.parse(NOW));
+    await admin.database.query(
+      (sql) => sql`
+        insert into starts (kind, id, version, at)
+        values ('process', 'a', '0.5.0', '2026-11-19T08:00:00Z'), ('process', 'b', '0.6.0', '2026-11-22T12:09:30Z'),
+               ('process', 'c', '0.6.0', '2026-11-22T12:11:00Z')`,
+    );
+    await admin.database.query(
+      (sql) => sql`insert into last_backup (taken_at) values ('2026-11-22T03:15:00Z')`,
+    );
+    const answer = { endpoint: "validate", reason: "" };
+    const hourMs = Date.parse("2026-11-22T12:00:00Z");
+    await addActivity(admin.database, [
+      { hourMs, ...answer, code: "RATE_LIMIT_EXCEEDED", count: 100 },
+      { hourMs, ...answer, code: "KEY_EXPIRED", count: 7 },
+      { hourMs, endpoint: "analytics", reason: "", code: "SERVER_ERROR", count: 2 },
+    ]);
+    const key = await admin.issue({ email: "ada@example.org" });
+    await admin.database.query(
+      (sql) => sql`
+        insert into too_many_requests (key_id, began_at, requests, refused)
+        values (${uuidOf(key)}::uuid, '2026-11-22T12:20:00Z', 300, 90)`,
+    );
+  });
+
+  test("Health leads there", async () => {
+    const page = await open(linkTo(await open("/health"), "Show how long answers took"));
+    expect(textsOf(page, "h1")).toEqual(["Latency"]);
+  });
+
+  test("shows the worst endpoint first, by a rule that the page says", async () => {
+    const text = await open("/health/latency");
+    const rows = rowsOf(text, "The last hour of today. The worst first: what is slower than before");
+    expect(rows.map((row) => row.split(" ")[0])).toEqual(["validate", "analytics", "health", "models"]);
+    expect(rows[0]).toMatch(/^validate \d+ times as long \d+ 6 0 \d+ ms 1\d\d ms 2\d\d ms \d(\.\d)? ms$/);
+    expect(rows[1]).toMatch(/^analytics failures /);
+    expect(rows[2]).toMatch(/^health not slower 720 0 0 /);
+    expect(textsOf(text, "figcaption")).toEqual(["validate", "analytics", "health", "models"]);
+    expect(attributesOf(text, ".plot > svg:not(.line)", "aria-label")[0]).toMatch(
+      /^Time until the answer, validate: In the last hour 95 % within 1\d\d ms, in the 24 hours before 95 % within /,
+    );
+  });
+
+  test("marks what happened in every chart, and lists it", async () => {
+    const text = await open("/health/latency");
+    expect(rowsOf(text, "The numbers stand in the charts.")).toEqual([
+      "3 2026-11-22 12:11 a process of version 0.6.0 was started",
+      "2 2026-11-22 12:09 version 0.6.0 was started in place of 0.5.0",
+      "1 2026-11-22 03:15 the last backup was taken",
+    ]);
+    // Two lines that are so close have one number.
+    expect(textsOf(text, "figure:first-of-type text.number")).toEqual(["1", "2"]);
+    expect(attributesOf(text, "figure:first-of-type line.limit", "x1")).toHaveLength(3);
+  });
+
+  test("leads from an endpoint to its five minutes, and from those to causes, refusals and keys", async () => {
+    const one = await open(linkTo(await open("/health/latency"), "validate"));
+    expect(textsOf(one, "h1")).toEqual(["Latency of validate"]);
+    const values = textsOf(one, ".values b");
+    expect(values).toHaveLength(288);
+    expect(values[264]).toMatch(
+      /^12:10 half within [\d.]+ ms 95 % within [\d.,]+ ms 99 % within [\d.,]+ ms requests \d+, refused \d, failed 0 a process of version 0\.6\.0 was started$/,
+    );
+    expect(textsOf(one, ".numbers tbody tr")).toHaveLength(288);
+    expect(rowsOf(one, "The slowest five minutes; each leads to its refusals and keys")).toHaveLength(5);
+    const point = await open(linkTo(one, "2026-11-22 12:15"));
+    expect(textsOf(point, "#point")).toEqual(["validate from 12:15 to 12:20"]);
+    expect(rowsOf(point, "What happened in these five minutes and the half hour before")).toEqual([
+      "2026-11-22 12:09 version 0.6.0 was started in place of 0.5.0",
+      "2026-11-22 12:11 a process of version 0.6.0 was started",
+    ]);
+    expect(rowsOf(point, "Errors of this endpoint from 12:00 to 13:00")).toEqual([
+      expect.stringMatching(/^RATE_LIMIT_EXCEEDED 100 most by svc_.* of ada@example\.org \(90 %\)$/),
+      "KEY_EXPIRED 7 Expired keys",
+    ]);
+    const activity = await open(linkTo(point, "Show all activity until then, with the refused keys"));
+    expect(textsOf(activity, ".values b").at(-1)).toStartWith("11-22 12:00 ");
+  });
+
+  test("shows the time before, and comes back", async () => {
+    const earlier = await open(linkTo(await open("/health/latency"), "Earlier"));
+    const last = linkTo(earlier, "Latest");
+    expect(last).toBe("/health/latency");
+    const one = await open("/health/latency?endpoint=validate&to=2026-11-21T14:10:00Z");
+    expect(textsOf(one, ".values b").at(-1)).toStartWith("14:05 half within");
+    expect(textsOf(one, ".values b")[0]).toBe("14:10 no request");
+    expect(attributesOf(one, ".numbers tbody a", "href")[0]).toContain("to=2026-11-21T14%3A10%3A00Z");
+  });
+
+  test("stays small with every endpoint", async () => {
+    expect(Buffer.byteLength(await open("/health/latency"))).toBeLessThan(60_000);
+    expect(Buffer.byteLength(await open("/health/latency?endpoint=validate"))).toBeLessThan(250_000);
+  });
+});
