@@ -13,18 +13,28 @@ export interface HistogramCounts {
  * The values of a bucket are taken as evenly spread in it, and those above the last bound as equal to it.
  */
 export function quantileOf(histograms: readonly HistogramCounts[], share: number): number | null {
-  const bounds = histograms[0]?.bounds ?? [];
-  const countAt = (bucket: number) => histograms.reduce((sum, { counts }) => sum + (counts[bucket] ?? 0), 0);
-  const total = [...bounds.keys(), bounds.length].reduce((sum, bucket) => sum + countAt(bucket), 0);
+  const [first] = histograms;
+  if (first === undefined) return null;
+  const { bounds } = first;
+  const counts = histograms.length === 1 ? first.counts : addCounts(histograms);
+  let total = 0;
+  for (const count of counts) total += count;
   if (total === 0) return null;
   let rest = total * share;
-  for (const [bucket, bound] of bounds.entries()) {
-    const count = countAt(bucket);
+  for (let bucket = 0; bucket < bounds.length; bucket++) {
+    const count = counts[bucket] ?? 0;
     const low = bounds[bucket - 1] ?? 0;
-    if (count > 0 && rest <= count) return low + ((bound - low) * rest) / count;
+    if (count > 0 && rest <= count) return low + (((bounds[bucket] ?? 0) - low) * rest) / count;
     rest -= count;
   }
   return bounds.at(-1) ?? null;
+}
+
+function addCounts(histograms: readonly HistogramCounts[]): number[] {
+  const sums: number[] = [];
+  for (const { counts } of histograms)
+    for (const [bucket, count] of counts.entries()) sums[bucket] = (sums[bucket] ?? 0) + count;
+  return sums;
 }
 
 /** A class, because every request calls `observe`. */

@@ -68,7 +68,7 @@ export function consoleRequests({ largest, small, key, now }: Seen): string[] {
   ];
   return [
     ...texts.map((text) => `search?${new URLSearchParams({ q: text })}`),
-    ...["overview", "keys/issue", `keys/${key}`, "models", "health", "access"],
+    ...["overview", "keys/issue", `keys/${key}`, "models", "health", "health/latency", "access"],
     ...keys.map((query) => `keys?${query}`),
     ...["accounts", "accounts?search=university", `accounts/${largest}`, `accounts/${small}`],
     ...["usage", `usage?month=${month}`, "usage?month=2020-01"],

@@ -5,6 +5,7 @@ import { eventCosts } from "./rows/event_cost.ts";
 import { events } from "./rows/events.ts";
 import { keyCount } from "./rows/key_count.ts";
 import { memory } from "./rows/memory.ts";
+import { observe } from "./rows/observe.ts";
 import { sharedWindows } from "./rows/shared_windows.ts";
 import { start } from "./rows/start.ts";
 import { validate } from "./rows/validate.ts";
@@ -13,6 +14,7 @@ export const GROUPS: readonly RowGroup[] = [
   start,
   validate,
   keyCount,
+  observe,
   events,
   ...eventCosts,
   sharedWindows,

@@ -40,7 +40,7 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
   if (isRefusal(values)) return values;
   const isLatest = values.to === undefined || values.to >= now;
   const span = completeLatencyQuery({ to: isLatest ? now : values.to }, now);
-  const endpoints = await findLatency(options.database, span);
+  const endpoints = await findLatency(options.database, { ...span, endpoint: values.endpoint });
   if (isRefusal(endpoints)) return endpoints;
   const found = await findMarks(options.database, span);
   const steps = latencyStepsOf(span);
@@ -49,7 +49,6 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
     marks: found.map((mark, index) => ({ ...mark, number: index + 1 })),
     powers: powersFor(endpoints),
   };
-  const one = endpoints.find(({ endpoint }) => endpoint === values.endpoint);
   const point =
     values.endpoint && values.at
       ? await findPoint(options.database, { endpoint: values.endpoint, at: values.at, now })
@@ -64,7 +63,12 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
         {values.endpoint === undefined ? (
           <AllEndpoints endpoints={endpoints} times={times} span={span} isLatest={isLatest} />
         ) : (
-          <OneEndpoint found={one} name={values.endpoint} times={times} to={isLatest ? undefined : span.to} />
+          <OneEndpoint
+            found={endpoints[0]}
+            name={values.endpoint}
+            times={times}
+            to={isLatest ? undefined : span.to}
+          />
         )}
         <Happened {...times} />
         <Times span={span} endpoint={values.endpoint} isLatest={isLatest} now={now} />

@@ -37,11 +37,11 @@ export async function findPoint(
 ): Promise<PointFacts> {
   const at = stepOf(asked);
   const [latencies, answers] = await Promise.all([
-    findLatency(database, { from: at, to: new Date(at.getTime() + STEP_MS) }),
+    findLatency(database, { from: at, to: new Date(at.getTime() + STEP_MS), endpoint }),
     findErrorsOfHour(database, { at, endpoint }),
   ]);
   if (isRefusal(latencies)) throw new Error(latencies.sentence);
-  const [step] = latencies.find((each) => each.endpoint === endpoint)?.steps ?? [];
+  const [step] = latencies[0]?.steps ?? [];
   const errors = answers.map(
     ({ code, count }): Unusual => ({
       ...{ at: goBack(at, "hour", 0), name: code, count },

@@ -14,9 +14,13 @@ import { rankEndpoints } from "./rank_endpoints.ts";
  */
 export async function findLatency(
   database: Pick<Database, "read">,
-  query: LatencyQuery,
+  query: LatencyQuery & {
+    /** Finds only this endpoint. */
+    readonly endpoint?: string | undefined;
+  },
 ): Promise<readonly EndpointLatency[] | Refusal> {
   const { from, to } = query;
+  const only = query.endpoint ?? null;
   const spanMs = to.getTime() - from.getTime();
   if (spanMs <= 0) return refuseSpan("from must be before to");
   if (spanMs > LATENCY_KEPT_HOURS * HOUR_MS)
@@ -28,6 +32,7 @@ export async function findLatency(
         select endpoint, at, ${sums(sql)}
           from latency_steps
          where at >= ${stepOf(from)}::timestamptz and at < ${to}::timestamptz
+           and (${only}::text is null or endpoint = ${only})
          group by endpoint, at
          order by endpoint collate "C", at`,
     ),
@@ -36,6 +41,7 @@ export async function findLatency(
         select endpoint, at >= ${lastHour}::timestamptz as "isLastHour", ${sums(sql)}
           from latency_steps
          where at >= ${dayBefore}::timestamptz and at < ${to}::timestamptz
+           and (${only}::text is null or endpoint = ${only})
          group by 1, 2`,
     ),
   ]);
@@ -74,10 +80,13 @@ interface Sums {
   readonly buckets: readonly number[];
 }
 
-/** The sums of a group. Each bucket is added by itself: that takes a tenth of the time of unnesting all rows. */
+/**
+ * The sums of a group. Each bucket is added by itself, as a float, which is exact for counts: adding integers of 8 bytes
+ * takes several times as long, and unnesting all rows longer still.
+ */
 function sums(sql: Sql) {
   const buckets = [...BOUNDS_SECONDS, Number.POSITIVE_INFINITY].map(
-    (_, index) => sql`${index === 0 ? sql`` : sql`,`} sum(buckets[${index + 1}::integer])`,
+    (_, index) => sql`${index === 0 ? sql`` : sql`,`} sum(buckets[${index + 1}::integer]::float8)`,
   );
   return sql`sum(refused)::bigint as refused, sum(failed)::bigint as failed, json_build_array(${buckets}) as buckets`;
 }
