@@ -106,7 +106,7 @@ describe("It is slow since noon", () => {
     expect(rowsOf(one, "The slowest five minutes; each leads to its refusals and keys")).toHaveLength(5);
     const point = await open(linkTo(one, "2026-11-22 12:15"));
     expect(textsOf(point, "#point")).toEqual(["validate from 12:15 to 12:20"]);
-    expect(rowsOf(point, "What happened in these five minutes and the half hour before")).toEqual([
+    expect(rowsOf(point, "What happened in these five minutes and the hour before")).toEqual([
       "2026-11-22 12:09 version 0.6.0 was started in place of 0.5.0",
       "2026-11-22 12:11 a process of version 0.6.0 was started",
     ]);

@@ -51,8 +51,8 @@ export async function findPoint(
   return { endpoint, at, step, errors, keys: await findKeysOfHours(database, errors, { now }) };
 }
 
-/** A mark explains five minutes if it lies in them or in the half hour before. */
-const BEFORE_MS = HOUR_MS / 2;
+/** A mark explains five minutes if it lies in them or in the hour before. */
+const BEFORE_MS = HOUR_MS;
 
 export function Point({
   endpoint,
@@ -87,7 +87,7 @@ export function Point({
         />
       )}
       <Table
-        caption="What happened in these five minutes and the half hour before"
+        caption="What happened in these five minutes and the hour before"
         columns={[
           { label: "Time", cell: (mark: HealthMark) => <Minute at={mark.at} /> },
           { label: "What", cell: ({ says }) => says },
@@ -95,7 +95,7 @@ export function Point({
         rows={near}
         none={
           <p class="muted">
-            No start, failover or backup is known of these five minutes and the half hour before.
+            No start, failover or backup is known of these five minutes and the hour before.
           </p>
         }
       />
