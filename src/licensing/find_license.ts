@@ -16,6 +16,10 @@ export type LicenseSummary = NonNullable<Awaited<ReturnType<typeof findLicense>>
 interface Row extends Allowances, Term, Updates, Featured, Entitled {
   readonly accountUuid: string;
   readonly email: string;
+  /** The account's name, which is its e-mail if nobody gave one. */
+  readonly name: string;
+  /** Empty if nobody gave one. */
+  readonly organization: string;
   readonly externalId: string | null;
   readonly tier: Tier;
   /** The license's own limit; null without one. */
@@ -44,7 +48,7 @@ export async function findLicense(
 ) {
   const [row] = await database.read<Row>(
     (sql) => sql`
-      select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,
+      select a.id as "accountUuid", a.email, a.name, a.organization, l.external_id as "externalId", l.tier,
              l.monthly_limit as "monthlyLimit", ${selectAllowances(sql)}, ${selectTerm(sql)},
              coalesce(u.used, 0) as used, coalesce(u.over, 0) as over, l.expires_at as "expiresAt", l.updates_until as "updatesUntil", l.created_at as "createdAt",
              l.own_features as "ownFeatures", l.own_entitlements as "ownEntitlements",

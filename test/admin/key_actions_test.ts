@@ -32,7 +32,7 @@ const change = (key: IssuedKey, action: string, form: Record<string, string> = {
 const noticeOf = (text: string) => textsOf(text, ".notice").join(" ");
 const inDays = (days: number) => new Date(admin.clock.nowMs() + days * DAY_MS);
 
-test("The page of a key shows its use by day, its refusals and its history, with hostile texts as text", async () => {
+test("The page of a key shows its refusals and its history, and leads to its use by day, with hostile texts as text", async () => {
   const text = `${HOSTILE}\u202e`;
   const expiresAt = inDays(12.5);
   const key = await admin.issue({ tier: "free", name: text, organization: text, expiresAt });
@@ -60,7 +60,8 @@ test("The page of a key shows its use by day, its refusals and its history, with
   expect(main.split(`${HOSTILE}\\u202e`)).toHaveLength(1 + 4);
   expect(page).not.toContain("<img");
   expect(textsOf(page, "title")[0]).toStartWith("Key svc_live_");
-  const before = (await client.send(linkTo(page, "Month before"), { cookie: cookies.viewer })).text;
+  const use = (await client.send(linkTo(page, "by day"), { cookie: cookies.viewer })).text;
+  const before = (await client.send(linkTo(use, "Month before"), { cookie: cookies.viewer })).text;
   expect(textsOf(before, "h2")).toContain("Use in 2026-10");
   expect(linkTo(before, "Month after")).not.toBe("");
 });
@@ -233,7 +234,7 @@ describe("A new key", () => {
     expect(message).toMatch(/it replaces your key svc_live_.{4}….{4}, which works until \d{4}-\d\d-\d\dT/);
     const [reload = ""] = attributesOf(text, "[data-reload]", "data-reload");
     const again = await client.send(reload.replace("/console", ""), { cookie: cookies.editor });
-    expect(textsOf(again.text, "h1")).toEqual([`Key ${made?.hint}`]);
+    expect(textsOf(again.text, "title")[0]).toStartWith(`Key ${made?.hint}: `);
     expect(again.text).toContain("It is not shown again: rotate the key, or renew the token, for another.");
     const [last] = await listAudit(admin.database, { keyUuid: uuidOf(key), limit: 1 });
     expect(last).toMatchObject({ action: "key.rotate", reason: "yearly" });

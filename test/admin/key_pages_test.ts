@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS, NEVER_EXPIRES, toDay } from "../../src/base/calendar.ts";
-import { newUuid } from "../../src/base/ids.ts";
+import { newUuid, toId } from "../../src/base/ids.ts";
 import { commitEvents } from "../../src/usage/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { MUCH_ROOM, usageEvent } from "../support/events.ts";
@@ -187,7 +187,9 @@ describe("The state of a key", () => {
     const all = wordsOf((await client.send(`/keys/${hurried.id}`, { cookie })).text);
     expect(all).toContain("It sends too many requests (173 refused in the last hour): the client must wait");
     const other = wordsOf((await client.send(`/keys/${used.id}`, { cookie })).text);
-    expect(other).toContain("quota used up The service refuses this key.");
+    expect(other).toMatch(
+      /quota used up Key [^ ]+ of refused@example.org , license lic_\w+ The service refuses this key\./,
+    );
     expect(other).not.toContain("active");
   });
 });
@@ -317,7 +319,8 @@ test("The page of an account leads to the form of a tier, and repeats no e-mail 
   const email = "nameless@example.org";
   const key = await admin.issue({ email });
   const { text } = await client.send(`/accounts/${key.userId}`, { cookie });
-  expect(text).toContain(`<a href="/console/keys/${key.id}?open=tier#tier-form">Change tier</a>`);
+  const opened = `/console/licenses/${toId("lic", key.licenseUuid)}?open=tier&amp;from=/accounts/${key.userId}#tier-form`;
+  expect(text).toContain(`<a href="${opened}">Change tier</a>`);
   expect(wordsOf(text)).toContain("Name none Organization");
   const viewer = await client.logIn("viewer");
   const read = await client.send(`/accounts/${key.userId}`, { cookie: viewer.cookie });
@@ -331,7 +334,7 @@ test("The page of an account leads to the form of a tier, and repeats no e-mail 
   );
 });
 
-test("A key with imported use shows the days apart from the rest, and the form of its tier names the tiers that it is too much for", async () => {
+test("A license with imported use shows the days apart from the rest, and the form of its tier names the tiers that it is too much for", async () => {
   const key = await admin.issue({ tier: "enterprise" });
   const { database } = admin;
   const [{ license } = { license: "" }] = await database.query<{ license: string }>(
@@ -343,7 +346,7 @@ test("A key with imported use shows the days apart from the rest, and the form o
       insert into usage (license_id, month, used, by_day)
       values (${license}::uuid, ${month}::date, 100000, '{7, 20}')`,
   );
-  const { text } = await client.send(`/keys/${key.id}`, { cookie });
+  const { text } = await client.send(`/licenses/${toId("lic", key.licenseUuid)}`, { cookie });
   const words = wordsOf(text);
   expect(words).toContain(" 27 inferences");
   expect(words).not.toMatch(/inferences (of|without)/);

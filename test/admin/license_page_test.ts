@@ -8,7 +8,7 @@ import { uuidOf } from "../support/keys.ts";
 import { placeMachine } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { attributesOf, mainOf, textsOf } from "./texts_of.ts";
+import { attributesOf, linkTo, mainOf, textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -45,7 +45,7 @@ describe("The page of a license", () => {
     for (const action of ["key.issue", "machine.activate", "license.tier", "license.export", "key.revoke"])
       expect(history).toContain(action);
     for (const part of [
-      ...["License of lab@license.example", "ORDER-77", "enterprise", "custom_models"],
+      ...["of lab@license.example, external id ORDER-77", "enterprise", "custom_models"],
       ...["unlimited", "5 node-locked machines", "2027-06-30", "laptop lab", "a file that was exported"],
     ])
       expect(mainOf(text)).toContain(part);
@@ -67,7 +67,7 @@ describe("The page of a license", () => {
     ]);
     const { text } = await client.submit(`${path}/tier`, { cookie, form: { tier: "commercial" } });
     expect(mainOf(text)).toContain("500,000 a month, of which 0 are used.");
-    expect(textsOf(text, "h1")).toEqual(["License of change@license.example"]);
+    expect(textsOf(text, "h1")).toEqual(["change@license.example"]);
     const end = { updates_until: "2027-06-30" };
     const refused = await client.submit(`${path}/updates`, { cookie, form: end });
     expect(textsOf(refused.text, ".error")).toEqual([
@@ -79,11 +79,67 @@ describe("The page of a license", () => {
     );
   });
 
+  test("is titled by the customer, as are those of a key and a machine, and names the id below", async () => {
+    const names = { name: "Ada <b>", organization: "Compiler Labs" };
+    const key = await admin.issue({ email: "named@license.example", maxMachines: 2, ...names });
+    const license = toId("lic", key.licenseUuid);
+    const titled = async (path: string) => {
+      const { text } = await open(path);
+      return [...textsOf(text, "h1"), ...textsOf(text, "title"), ...textsOf(text, ".under")];
+    };
+    const hint = `svc_live_${key.apiKey.slice(9, 13)}…${key.apiKey.slice(-4)}`;
+    expect(await titled(`/licenses/${license}`)).toEqual([
+      "Ada <b>, Compiler Labs",
+      `License …${license.slice(-6)}: Ada <b>, Compiler Labs – Claviger`,
+      expect.stringContaining(`License ${license} Copy of named@license.example`),
+    ]);
+    expect(await titled(`/keys/${key.id}`)).toEqual([
+      "Ada <b>, Compiler Labs",
+      `Key ${hint}: Ada <b>, Compiler Labs – Claviger`,
+      `Key ${hint} of named@license.example, license ${license}`,
+    ]);
+    const on = { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) };
+    const machine = toId("mch", await placeMachine(admin.database, on, "lab"));
+    expect(await titled(`/machines/${machine}`)).toEqual([
+      "laptop lab",
+      "Machine: laptop lab – Claviger",
+      `Machine of named@license.example, license ${license}`,
+    ]);
+  });
+
+  test("changes the tier for the page of the account, and Cancel and the change lead back there alone", async () => {
+    const key = await admin.issue({ email: "begun@license.example", tier: "free" });
+    const other = await admin.issue({ email: "other@license.example" });
+    const [account, path] = [`/accounts/${key.userId}`, `/licenses/${toId("lic", key.licenseUuid)}`];
+    const link = linkTo((await open(account)).text, "Change tier");
+    expect(link).toBe(`${path}?open=tier&from=${account}#tier-form`);
+    const form = (await open(link)).text;
+    expect(attributesOf(form, "#tier [name=from]", "value")).toEqual([account]);
+    expect(linkTo(form, "Cancel")).toBe(account);
+    const refused = await client.send(`${path}/tier`, { cookie, form: { tier: "gold", from: account } });
+    expect(attributesOf(refused.text, "#tier [name=from]", "value")).toEqual([account]);
+    const changed = await client.submit(`${path}/tier`, {
+      cookie,
+      form: { tier: "commercial", from: account },
+    });
+    expect(textsOf(changed.text, ".notice")[0]).toContain(
+      "tier: free → commercial. It applies to all keys of the license.",
+    );
+    expect(mainOf(changed.text)).toContain("Account id");
+    for (const from of [`/accounts/${other.userId}`, "//evil.example", "https://evil.example/"]) {
+      const { location } = await client.send(`${path}/tier`, { cookie, form: { tier: "free", from } });
+      expect(location).toStartWith(`/console${path}?done=`);
+      await client.send(`${path}/tier`, { cookie, form: { tier: "research" } });
+      const { text } = await open(`${path}?open=tier&from=${encodeURIComponent(from)}`);
+      expect(attributesOf(text, "[name=from]", "value")).toEqual([]);
+    }
+  });
+
   test("offers only a move and the external id if all keys are revoked, and answers an id that no license has", async () => {
     const key = await admin.issue({ email: "revoked@license.example" });
     orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by()));
     const { text } = await open(`/licenses/${toId("lic", key.licenseUuid)}`);
-    expect(mainOf(text)).toContain("License of revoked@license.example");
+    expect(textsOf(text, "h1")).toEqual(["revoked@license.example"]);
     expect(textsOf(text, ".action > summary")).toEqual(["Change external id…", "Move to another account…"]);
     const unknown = await open(`/licenses/lic_${"0".repeat(32)}`);
     expect(unknown.status).toBe(404);

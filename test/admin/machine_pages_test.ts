@@ -37,7 +37,7 @@ test("The machines of a key are on its page, and an editor releases one, but no 
   expect(linkTo(page, "Notebook of Ada <b>")).toBe(`/machines/${id}`);
 
   const seen = await open(`/machines/${id}`);
-  expect(textsOf(seen, "h1")).toEqual([`Machine …${id.slice(-6)}`]);
+  expect(textsOf(seen, "h1")).toEqual(["Notebook of Ada <b>"]);
   expect(textsOf(seen, ".action")).toEqual([]);
   expect(textsOf(await open(`/machines/${id}`, editor), ".action > summary")).toEqual(["Release…"]);
 

@@ -69,6 +69,8 @@ describe("An action", () => {
       await page.waitForURL(/open=resume/);
       const { y = -1, height = 0 } = (await page.locator("#resume form").boundingBox()) ?? {};
       expect([y >= 0, y + height <= (page.viewportSize()?.height ?? 0)]).toEqual([true, true]);
+      await page.getByRole("link", { name: "by day" }).click();
+      await page.waitForURL(/licenses/);
       await page.getByRole("link", { name: "Month before" }).click();
       await page.getByRole("heading", { name: "Use in 2026-10" }).waitFor();
       expect((await page.locator("#use").boundingBox())?.y).toBeLessThan(200);

@@ -44,6 +44,7 @@ export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
   scope: "accounts:read",
   addressOf: ({ id }) => `/accounts/${id}`,
   actions: ACCOUNT_ACTIONS,
+  doneElsewhere: { "license.tier": "It applies to all keys of the license." },
   async find(visit) {
     const account = await findNamed(visit);
     if (isRefusal(account)) return account;
@@ -199,7 +200,7 @@ function Licenses({ account, keys, now, may }: LicensesProps & Pick<Visit, "may"
           },
           numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
           { label: "Expires", cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} /> },
-          { label: "Keys", cell: ({ keys }) => <Keys keys={keys} may={may} /> },
+          { label: "Keys", cell: ({ keys }) => <Keys of={account} keys={keys} may={may} /> },
         ]}
         rows={licenses}
       />
@@ -214,7 +215,12 @@ function Licenses({ account, keys, now, may }: LicensesProps & Pick<Visit, "may"
   );
 }
 
-function Keys({ keys, may }: Pick<LicensesProps, "keys"> & Pick<Visit, "may">) {
+interface KeysProps extends Pick<LicensesProps, "keys">, Pick<Visit, "may"> {
+  readonly of: Account;
+}
+
+/** The keys of a license, and the link that changes its tier and leads back. */
+function Keys({ of, keys, may }: KeysProps) {
   const key = keys.find(({ state }) => may("keys:manage") && state !== "revoked");
   return (
     <>
@@ -226,7 +232,11 @@ function Keys({ keys, may }: Pick<LicensesProps, "keys"> & Pick<Visit, "may">) {
           </li>
         ))}
       </ul>
-      {key && <a href={toOpenForm(`/console/keys/${key.id}`, "tier")}>Change tier</a>}
+      {key && (
+        <a href={toOpenForm(`/console/licenses/${key.licenseId}`, "tier", `/accounts/${of.id}`)}>
+          Change tier
+        </a>
+      )}
     </>
   );
 }

@@ -1,17 +1,13 @@
 /** @jsxImportSource hono/jsx */
-/** The page of a key: what it is, why it works or does not, its use and its history, and what an operator can change. */
-import { type Month, monthOf, toMonth, toMonthText } from "../../base/calendar.ts";
+/** The page of a key: whose it is, why it works or does not, its history, and what an operator can change. */
 import { parseId } from "../../base/ids.ts";
-import { isRefusal, type Refusal } from "../../base/refusal.ts";
-import { renderCount } from "../../base/render_count.ts";
+import { isRefusal } from "../../base/refusal.ts";
 import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
 import { describePlaces, describeTerm, refuseUnknownKey } from "../../licensing/mod.ts";
-import { findTextsToday, findUsageByDay, type TextsToday, type UsageByDay } from "../../usage/mod.ts";
-import { MONTH_ENTRY } from "../frame/api/fields.ts";
+import { findTextsToday, type TextsToday } from "../../usage/mod.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
-import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
-import { Id } from "../frame/console/components/layout.tsx";
+import { Folded, Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import {
   AccountLink,
@@ -20,17 +16,16 @@ import {
   Foreign,
   KeyLink,
   LicenseLink,
+  nameOfCustomer,
   Size,
   State,
 } from "../frame/console/components/values.tsx";
-import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
-import { TEXT } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { KEY_ACTIONS } from "./actions.ts";
 import { type ActedKey, uuidOf, withTiers } from "./key_action.ts";
-import { CustomerSees, RefusalsOfKey } from "./key_answer.tsx";
+import { CustomerSees, describeLimits, RefusalsOfKey } from "./key_answer.tsx";
 import { Why } from "./key_why.tsx";
 
 export const KEY_PAGE: DetailPage<KeyExplanation & ActedKey> = {
@@ -48,25 +43,26 @@ export const KEY_PAGE: DetailPage<KeyExplanation & ActedKey> = {
   show: showKey,
 };
 
-async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detail | Refusal> {
+async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detail> {
   const { key, refusals } = explanation;
-  const { options, now, query } = visit;
+  const { options, now } = visit;
   const { database } = options;
-  const { values } = readConditions(query, { ...MONTH_ENTRY, done: TEXT, open: TEXT });
-  if (isRefusal(values)) return values;
-  const { month = monthOf(now.getTime()) } = values;
   const of = { license: key.licenseId };
   const licenseUuid = parseId("lic", key.licenseId) ?? "";
-  const findUsage = (of: Month) => findUsageByDay(database, licenseUuid, of);
-  const [usage, before, texts, history, machines] = await Promise.all([
-    findUsage(month),
-    findUsage(toMonth(month.index - 1)),
+  const [texts, history, machines] = await Promise.all([
     findTextsToday(database, licenseUuid, now),
     readHistory(database, { keyUuid: uuidOf(explanation) }),
     readMachines(visit, of),
   ]);
   return {
-    title: `Key ${key.hint}`,
+    title: nameOfCustomer(key),
+    what: `Key ${key.hint}`,
+    under: (
+      <>
+        Key <code>{key.hint}</code> of <AccountLink id={key.userId} email={key.email} />, license{" "}
+        <LicenseLink id={key.licenseId} />
+      </>
+    ),
     name: `…${key.hint.slice(-4)}`,
     // A second rotation would be refused, and hide the key that the first one shows.
     script: "submit_once",
@@ -74,15 +70,12 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     above: (done) => (
       <>
         <Why explanation={explanation} visit={visit} done={done} />
-        <CustomerSees explanation={explanation} now={now} limits={options.limits} />
+        <CustomerSees explanation={explanation} now={now} />
       </>
     ),
     below: (
       <>
-        <div class="columns">
-          <KeyFacts of={key} texts={texts} now={now} />
-          <KeyUse of={key} month={month} usage={usage} before={before} now={now} />
-        </div>
+        <KeyFacts of={key} texts={texts} limits={options.limits} now={now} />
         <MachinesPanel machines={machines} of={of} places={key.maxMachines} now={now} />
         <RefusalsOfKey refusals={refusals} now={now} />
         <History rows={history} now={now} query={`key=${key.id}`} />
@@ -94,41 +87,32 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
 interface KeyFactsProps {
   readonly of: KeySummary;
   readonly texts: TextsToday;
+  /** Requests a minute of each endpoint. */
+  readonly limits: Visit["options"]["limits"];
   readonly now: Date;
 }
 
-/** The facts of the key. */
-function KeyFacts({ of: key, texts, now }: KeyFactsProps) {
-  const names = [key.name === key.email ? "" : key.name, key.organization].filter((text) => text !== "");
+/** The limits and details of the key, folded. */
+function KeyFacts({ of: key, texts, limits, now }: KeyFactsProps) {
   const hasOwnExpiry = key.expiresAt < key.licenseExpiresAt;
   return (
-    <Facts
-      facts={[
-        ["Key id", <Id id={key.id} />],
-        [
-          "Account",
-          <>
-            <AccountLink id={key.userId} email={key.email} />
-            {names.map((text) => (
-              <span class="more">
-                <Foreign text={text} />
-              </span>
-            ))}
-          </>,
-        ],
-        ["License", <LicenseLink id={key.licenseId} />],
-        ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
-        ["Mode", key.mode],
-        ["Machines", describePlaces(key)],
-        key.termDays !== null && ["Term", describeTerm(key, now)],
-        key.updatesUntil && ["Updates until", <Day at={key.updatesUntil} now={now} />],
-        hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
-        ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
-        ["Texts of events today", <Texts of={texts} now={now} />],
-        ["Issued", <Ago at={key.createdAt} now={now} />],
-        key.replacedBy === null ? null : ["Replaced by", <KeyLink id={key.replacedBy} />],
-      ]}
-    />
+    <Folded summary="Limits and details">
+      <Facts
+        facts={[
+          ["Key id", <Id id={key.id} />],
+          ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
+          ["Mode", key.mode],
+          ["Requests a minute", describeLimits(key, limits)],
+          ["Machines", describePlaces(key)],
+          key.termDays !== null && ["Term", describeTerm(key, now)],
+          key.updatesUntil && ["Updates until", <Day at={key.updatesUntil} now={now} />],
+          hasOwnExpiry && ["License expires", <Day at={key.licenseExpiresAt} now={now} />],
+          ["Texts of events today", <Texts of={texts} now={now} />],
+          ["Issued", <Ago at={key.createdAt} now={now} />],
+          key.replacedBy === null ? null : ["Replaced by", <KeyLink id={key.replacedBy} />],
+        ]}
+      />
+    </Folded>
   );
 }
 
@@ -139,67 +123,5 @@ function Texts({ of: { bytes, leftOutAt }, now }: Pick<KeyFactsProps, "now"> & {
     <>
       left out: there was no more room <Ago at={leftOutAt} now={now} />
     </>
-  );
-}
-
-interface KeyUseProps {
-  readonly of: KeySummary;
-  readonly month: Month;
-  readonly usage: UsageByDay;
-  /** Of the month before. */
-  readonly before: UsageByDay;
-  readonly now: Date;
-}
-
-/** The use of a month by day. If the license has a limit, a line shows the daily use that would just reach it. */
-function KeyUse({ of: { id, monthlyLimit: limit }, month, usage, before, now }: KeyUseProps) {
-  const shown = toMonthText(month);
-  const isCurrent = month.index === monthOf(now.getTime()).index;
-  const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
-  // Without today, which is not over.
-  const over = isCurrent ? now.getUTCDate() - 1 : usage.days.length;
-  const compared = {
-    columns: [before, usage].map(({ days }) => ({ values: days.slice(0, over).map(({ used }) => used) })),
-    than: `${isCurrent ? "the same days of " : ""}${toMonthText(toMonth(month.index - 1))}`,
-  };
-  const link = (index: number, label: string) => (
-    <a href={`/console/keys/${id}?month=${toMonthText(toMonth(index))}#use`}>{label}</a>
-  );
-  return (
-    <section aria-labelledby="use">
-      <h2 id="use">{`Use in ${shown}`}</h2>
-      <Bars
-        caption="Inferences of the license by day"
-        columnName="Day"
-        parts={["Inferences"]}
-        series={usage.days.map(({ day, used }) => ({
-          label: day.slice(5),
-          title: day,
-          values: [used],
-        }))}
-        limit={
-          limit === null
-            ? undefined
-            : { value: aDay, label: `${renderCount(aDay)} every day would use up the limit of the month` }
-        }
-        unit="inferences"
-        compared={over > 0 ? compared : undefined}
-        empty="The license was not used on any day of this month."
-      />
-      {usage.imported > 0 && (
-        <p class="hint">
-          {`${renderCount(usage.imported)} more were imported without a day: ${renderCount(usage.used)} in all.`}
-        </p>
-      )}
-      {usage.over > 0 && (
-        <p class="hint">
-          {`${renderCount(usage.over)} more were beyond the limit, as imported reports say: the quota does not count them.`}
-        </p>
-      )}
-      <nav class="pages" aria-label="Months">
-        {link(month.index - 1, "Month before")}
-        {!isCurrent && link(month.index + 1, "Month after")}
-      </nav>
-    </section>
   );
 }

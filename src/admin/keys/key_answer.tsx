@@ -21,12 +21,10 @@ const MOST_REFUSALS = 2;
 interface Props {
   readonly explanation: KeyExplanation;
   readonly now: Date;
-  /** Requests a minute of each endpoint; 0 means unlimited. */
-  readonly limits: Readonly<Record<string, number>>;
 }
 
 /** The answer of validate, what it says of the license, and the latest refusals. */
-export function CustomerSees({ explanation, now, limits }: Props) {
+export function CustomerSees({ explanation, now }: Props) {
   const { key, resetsAt, refusals } = explanation;
   return (
     <section class="sees" aria-labelledby="sees">
@@ -37,16 +35,17 @@ export function CustomerSees({ explanation, now, limits }: Props) {
           ["Tier", key.tier],
           ["Features", <Features of={key} now={now} />],
           hasValues(key) && ["Values", <Values of={key} />],
-          ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
+          [
+            "Used this month",
+            <>
+              <Used used={key.used} limit={key.monthlyLimit} />{" "}
+              <a href={`/console/licenses/${key.licenseId}#use`}>by day</a>
+            </>,
+          ],
           key.runsOutOn !== null && ["Runs out", `${key.runsOutOn}, ${daysUntil(key.runsOutOn, now)}`],
           ["Resets", <Day at={new Date(resetsAt)} now={now} />],
           ["Expires", <Day at={key.expiresAt} now={now} />],
-          [
-            "Requests a minute",
-            Object.entries(limitsOfKey(limits, leastLimitOf(key)))
-              .map(toLimitText)
-              .join(", "),
-          ],
+          ["Last used", <Ago at={key.lastUsedAt} now={now} />],
           refusals.length > 0 && [
             "Refused lately",
             refusals.slice(0, MOST_REFUSALS).map((refusal) => (
@@ -86,6 +85,13 @@ function Answer({ obstacles: [obstacle] }: Pick<KeySummary, "obstacles">) {
       }
     />
   );
+}
+
+/** Says how many requests of each endpoint a key may send in a minute; a limit of 0 is none. */
+export function describeLimits(key: KeySummary, limits: Readonly<Record<string, number>>): string {
+  return Object.entries(limitsOfKey(limits, leastLimitOf(key)))
+    .map(toLimitText)
+    .join(", ");
 }
 
 function toLimitText([endpoint, limit]: readonly [string, number]): string {

@@ -1,7 +1,11 @@
 /** @jsxImportSource hono/jsx */
-/** The page of a license: what the customer has bought, which keys, machines and files use it, and what can be changed. */
+/**
+ * The page of a license: what the customer has bought and uses, its keys and machines, what was sent for use without a
+ * network, who changed what, and what can be changed.
+ */
+import { monthOf } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
-import { isRefusal } from "../../base/refusal.ts";
+import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import { findKey, listKeys } from "../../licensing/keys/mod.ts";
 import {
@@ -11,16 +15,16 @@ import {
   describeShowsMachines,
   describeTerm,
   findLicense,
-  isErased,
   isWaiting,
   type LicenseSummary,
   MAX_KEYS,
   refuseUnknownLicense,
 } from "../../licensing/mod.ts";
 import { listOutstanding } from "../../licensing/signed_licenses/mod.ts";
+import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
-import { Id } from "../frame/console/components/layout.tsx";
+import { Folded, Id } from "../frame/console/components/layout.tsx";
 import { Facts, Table } from "../frame/console/components/table.tsx";
 import {
   AccountLink,
@@ -29,16 +33,20 @@ import {
   Foreign,
   KeyLink,
   NONE,
+  nameOfCustomer,
   State,
   Used,
 } from "../frame/console/components/values.tsx";
+import { readConditions } from "../frame/console/conditions.ts";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
+import { TEXT } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { LICENSE_ACTIONS } from "./actions.ts";
 import { Features, Values } from "./grants.tsx";
 import { type ActedKey, withTiers } from "./key_action.ts";
 import { describeLimit } from "./license_fields.tsx";
+import { LicenseUse, readUse } from "./license_use.tsx";
 
 /** How many signed licenses the page shows, the latest end first. */
 const MOST_FILES = 20;
@@ -53,6 +61,7 @@ export const LICENSE_PAGE: DetailPage<ActedLicense> = {
   scope: "keys:read",
   addressOf: ({ license }) => `/licenses/${license.id}`,
   actions: LICENSE_ACTIONS,
+  originsOf: ({ license }) => [`/accounts/${license.userId}`],
   async find({ options: { database }, params, now }) {
     const named = licenseFor("show license").read(params);
     if (isRefusal(named)) return named;
@@ -66,25 +75,33 @@ export const LICENSE_PAGE: DetailPage<ActedLicense> = {
   show: showLicense,
 };
 
-async function showLicense({ license, key }: ActedLicense, visit: Visit): Promise<Detail> {
-  const { options, now } = visit;
+async function showLicense({ license, key }: ActedLicense, visit: Visit): Promise<Detail | Refusal> {
+  const { options, now, query } = visit;
+  const { values } = readConditions(query, { ...MONTH_ENTRY, done: TEXT, open: TEXT, from: TEXT });
+  if (isRefusal(values)) return values;
+  const { month = monthOf(now.getTime()) } = values;
   const { database } = options;
   const of = { license: license.id };
   const licenseUuid = parseId("lic", license.id) ?? "";
   const uuids = license.keys.map(({ id }) => parseId("key", id) ?? "");
-  const [keys, files, history, machines] = await Promise.all([
+  const [use, keys, files, history, machines] = await Promise.all([
+    readUse(visit, { of: license, month }),
     listKeys(database, { now, filter: { uuids, newestFirst: true } }),
     listOutstanding(database, { now, licenseUuid, limit: MOST_FILES }),
     readHistory(database, { licenseUuid }),
     readMachines(visit, of),
   ]);
   return {
-    title: `License of ${isErased(license) ? "an erased account" : license.email}`,
+    title: nameOfCustomer(license),
+    what: `License …${license.id.slice(-6)}`,
+    under: <Under of={license} />,
     name: `(license of ${license.email})`,
     script: "submit_once",
     above: <LicenseFacts of={license} now={now} />,
     below: (
       <>
+        <LicenseDetails of={license} now={now} />
+        <LicenseUse of={license} now={now} {...use} />
         <section aria-labelledby="keys">
           <h2 id="keys">Keys</h2>
           <Table
@@ -104,14 +121,14 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
         </section>
         <MachinesPanel machines={machines} of={of} places={license.maxMachines} now={now} />
         <section aria-labelledby="files">
-          <h2 id="files">Signed for use without a network</h2>
+          <h2 id="files">What was sent</h2>
           <Table
             caption={
               files.length === MOST_FILES
-                ? `The ${MOST_FILES} that end last`
-                : "Still valid, the latest end first"
+                ? `Signed for use without a network: the ${MOST_FILES} that end last`
+                : "Signed for use without a network and still valid, the latest end first"
             }
-            none={<p class="empty">No signed license of it is valid now.</p>}
+            none={<p class="muted">No license that was signed for use without a network is valid now.</p>}
             columns={[
               { label: "Key", cell: ({ keyId }) => <KeyLink id={keyId} text={hintOf(keys, keyId)} /> },
               {
@@ -135,28 +152,59 @@ function hintOf(keys: readonly { readonly id: string; readonly hint: string }[],
   return keys.find(({ id }) => id === keyId)?.hint ?? keyId;
 }
 
-function LicenseFacts({ of, now }: { readonly of: LicenseSummary; readonly now: Date }) {
-  const { userId, email, externalId, tier, monthlyLimit, used, expiresAt, updatesUntil, createdAt } = of;
+function Under({ of: { id, userId, email, externalId } }: { readonly of: LicenseSummary }) {
   return (
-    <Facts
-      facts={[
-        ["License id", <Id id={of.id} />],
-        ["Account", <AccountLink id={userId} email={email} />],
-        ["External id", externalId === null ? NONE : <Foreign text={externalId} />],
-        ["Tier", tier],
-        ["Features", <Features of={of} now={now} />],
-        ["Values", <Values of={of} />],
-        ["Monthly limit", describeLimit(monthlyLimit)],
-        ["Used this month", <Used used={used} limit={monthlyLimit} over={of.over} />],
-        ["Machines", describePlaces(of)],
-        ["Offline days", describeOfflineDays(of)],
-        ["Releases by clients", describeSelfReleases(of)],
-        ["Clients see names of machines", describeShowsMachines(of)],
-        of.termDays !== null && ["Term", describeTerm(of, now)],
-        [isWaiting(of, now) ? "Expires at the latest" : "Expires", <Day at={expiresAt} now={now} />],
-        ["Updates until", updatesUntil ? <Day at={updatesUntil} now={now} /> : "every version"],
-        ["Created", <Day at={createdAt} now={now} />],
-      ]}
-    />
+    <>
+      License <Id id={id} /> of <AccountLink id={userId} email={email} />
+      {externalId !== null && (
+        <>
+          , external id <Foreign text={externalId} />
+        </>
+      )}
+    </>
+  );
+}
+
+interface LicenseProps {
+  readonly of: LicenseSummary;
+  readonly now: Date;
+}
+
+function LicenseFacts({ of, now }: LicenseProps) {
+  const { tier, monthlyLimit, used, expiresAt, updatesUntil } = of;
+  return (
+    <section class="sees" aria-labelledby="has">
+      <h2 id="has">What they have</h2>
+      <Facts
+        facts={[
+          ["Tier", tier],
+          [isWaiting(of, now) ? "Expires at the latest" : "Expires", <Day at={expiresAt} now={now} />],
+          ["Used this month", <Used used={used} limit={monthlyLimit} over={of.over} />],
+          ["Machines", describePlaces(of)],
+          ["Features", <Features of={of} now={now} />],
+          ["Values", <Values of={of} />],
+          of.termDays !== null && ["Term", describeTerm(of, now)],
+          updatesUntil !== null && ["Updates until", <Day at={updatesUntil} now={now} />],
+        ]}
+      />
+    </section>
+  );
+}
+
+function LicenseDetails({ of, now }: LicenseProps) {
+  return (
+    <Folded summary="Limits and details">
+      <Facts
+        facts={[
+          ["Monthly limit", describeLimit(of.monthlyLimit)],
+          ["Offline days", describeOfflineDays(of)],
+          ["Releases by clients", describeSelfReleases(of)],
+          ["Clients see names of machines", describeShowsMachines(of)],
+          of.updatesUntil === null && ["Updates", "every version"],
+          of.externalId === null && ["External id", NONE],
+          ["Created", <Day at={of.createdAt} now={now} />],
+        ]}
+      />
+    </Folded>
   );
 }

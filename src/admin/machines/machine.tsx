@@ -3,6 +3,7 @@
 import { toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
+import { escapeControls } from "../../base/text/mod.ts";
 import {
   findMachine,
   freeByOperator,
@@ -16,7 +17,7 @@ import { machineFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Foreign, NONE } from "../frame/console/components/values.tsx";
+import { AccountLink, Ago, Foreign, LicenseLink, NONE } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachineStatePill, TakenUntil } from "./machines.tsx";
@@ -92,22 +93,21 @@ function showMachine(machine: MachineSummary, { now }: Visit): Detail {
   const { id, userId, email, licenseId, name, platform, state, activatedAt, lastSeenAt, ...ends } = machine;
   const { activeUntil, signedUntil } = ends;
   return {
-    title: `Machine …${id.slice(-6)}`,
+    title: name === null ? `Machine …${id.slice(-6)}` : escapeControls(name),
+    ...(name !== null && { what: "Machine" }),
+    under: (
+      <>
+        Machine of <AccountLink id={userId} email={email} />, license <LicenseLink id={licenseId} />
+      </>
+    ),
     beside: <MachineStatePill state={state} />,
     below: (
       <Facts
         facts={[
           ["State", `${state}: ${STATE_MEANINGS[state]}`],
           ["Machine id", <Id id={id} />],
-          ["Name", name === null ? NONE : <Foreign text={name} />],
           ["Platform", platform === null ? NONE : <Foreign text={platform} />],
-          ["Account", <AccountLink id={userId} email={email} />],
-          [
-            "License",
-            <a href={`/console/machines?license=${licenseId}`}>
-              <code>{licenseId}</code>
-            </a>,
-          ],
+          ["Others", <a href={`/console/machines?license=${licenseId}`}>Show all machines of the license</a>],
           ["Since", <Ago at={activatedAt} now={now} />],
           ["Last seen", <Ago at={lastSeenAt} now={now} />],
           activeUntil !== null && ["Its seat ends", <Ago at={activeUntil} now={now} />],

@@ -9,7 +9,7 @@ import { isRefusal, type Refusal } from "../../../base/refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import type { Action } from "./action.ts";
 import type { Script } from "./assets.ts";
-import { Actions, LastRefusal } from "./components/action.tsx";
+import { Actions, LastRefusal, ORIGIN } from "./components/action.tsx";
 import { Notice } from "./components/layout.tsx";
 import { describeLastChange } from "./last_change.tsx";
 import type { Need } from "./may.ts";
@@ -27,6 +27,10 @@ export interface DetailPage<Thing> {
   /** Returns the address to which a change leads, if it is not that of the page. */
   addressAfter?(of: Thing, visit: Visit): string | undefined;
   readonly actions: readonly Action<Thing>[];
+  /** The addresses of the pages on which an action of this one can begin: Cancel and the change lead back there. */
+  originsOf?(of: Thing): readonly string[];
+  /** What the page says after a change that began on it and was made on another page, by the action of the audit log. */
+  readonly doneElsewhere?: Action<Thing>["done"];
   /** Finds what the path names. */
   find(visit: Visit): Promise<Thing | Refusal>;
   show(of: Thing, visit: Visit): Detail | Promise<Detail | Refusal>;
@@ -55,26 +59,28 @@ const SAME = "Nothing changed: the values were the same already.";
 
 /** Finds what the path names, and shows it with what this request has `done`. A refused form is open and says why. */
 export async function openPage<Thing>(
-  { find, show, addressOf, actions }: DetailPage<Thing>,
+  page: DetailPage<Thing>,
   visit: Visit,
   { refused, ...after }: { readonly refused?: RefusedForm; readonly done?: Child } = {},
 ): Promise<Page | Refusal> {
-  const of = await find(visit);
+  const { actions, doneElsewhere } = page;
+  const of = await page.find(visit);
   if (isRefusal(of)) return of;
-  const detail = await show(of, visit);
+  const detail = await page.show(of, visit);
   if (isRefusal(detail)) return detail;
-  const { above, below, name, ...page } = detail;
-  const done = after.done ?? (await describeLastChange(actions, { of, visit }));
-  const shown = { actions, address: addressOf(of), of, name, visit, refused };
+  const { above, below, name, ...shownAs } = detail;
+  const done = after.done ?? (await describeLastChange(actions, { of, visit, doneElsewhere }));
+  const shown = { actions, address: page.addressOf(of), of, name, visit, refused };
+  const origin = originOf(page, of, visit);
   return {
-    ...page,
-    script: [...new Set<Script>(["action", "copy", ...[page.script ?? []].flat()])],
+    ...shownAs,
+    script: [...new Set<Script>(["action", "copy", ...[shownAs.script ?? []].flat()])],
     ...(refused && { code: refused.refusal.code }),
     body: (
       <>
         <LastRefusal {...shown} />
         {typeof above === "function" ? above(done) : [<Notice kind="done">{done}</Notice>, above]}
-        <Actions {...shown} />
+        <Actions {...shown} origin={origin} />
         {below}
       </>
     ),
@@ -96,5 +102,16 @@ async function answer<Thing>(
   // An address that says so could be made for any change. So the answer itself says it, without a redirect.
   if (typeof result === "object" && "isChanged" in result && result.isChanged === false)
     return await openPage(page, visit, { done: SAME });
-  return showDone(c, page.addressAfter?.(of, visit) ?? page.addressOf(of), visit.actor.request);
+  const address = originOf(page, of, visit) ?? page.addressAfter?.(of, visit) ?? page.addressOf(of);
+  return showDone(c, address, visit.actor.request);
+}
+
+/** Returns the address of the page on which the action began, if the request names one from which the thing is changed. */
+function originOf<Thing>(
+  { originsOf }: DetailPage<Thing>,
+  of: Thing,
+  { query, form }: Visit,
+): string | undefined {
+  const named = form.get(ORIGIN) ?? query.get(ORIGIN);
+  return originsOf?.(of).find((address) => address === named);
 }

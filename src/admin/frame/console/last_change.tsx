@@ -21,7 +21,11 @@ const MOST_ROWS = 50;
 /** Describes the change that led to the page; undefined if none did. */
 export async function describeLastChange<Thing>(
   actions: readonly Action<Thing>[],
-  { of, visit }: { readonly of: Thing; readonly visit: Visit },
+  {
+    of,
+    visit,
+    doneElsewhere,
+  }: { readonly of: Thing; readonly visit: Visit; readonly doneElsewhere: Action<Thing>["done"] },
 ): Promise<Child | undefined> {
   const request = visit.query.get("done");
   if (request === SHOWN) return "It is not shown again: rotate the key, or renew the token, for another.";
@@ -32,7 +36,7 @@ export async function describeLastChange<Thing>(
     limit: MOST_ROWS,
   });
   const [row, ...others] = rows.filter((each) => each.request === request && isAbout(each, visit.params));
-  const { done, leadsTo } = actions.find(({ done = {} }) => row && row.action in done) ?? {};
+  const { done = doneElsewhere, leadsTo } = actions.find(({ done = {} }) => row && row.action in done) ?? {};
   const sentence = new Map<string, Sentence<Thing>>(Object.entries(done ?? {})).get(row?.action ?? "");
   if (row === undefined || sentence === undefined) return undefined;
   const next = actions.find(({ name }) => name === leadsTo);

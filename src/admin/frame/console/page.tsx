@@ -7,8 +7,12 @@ import { type Script, scriptPath, stylePath } from "./assets.ts";
 import { mayUse, type Need } from "./may.ts";
 
 export interface Page {
-  /** The title of the document, and the heading above the body. */
+  /** The heading above the body, and the title of the document. */
   readonly title: string;
+  /** What stands before the title in that of the document, such as `Key …0d2e`: the heading alone names the customer. */
+  readonly what?: string;
+  /** The line below the heading, which says what of the customer it is. */
+  readonly under?: Child;
   /** What stands beside the heading, such as the main action. */
   readonly beside?: Child;
   readonly body: Child;
@@ -41,12 +45,13 @@ export function renderPage(page: Page, place: Place): string {
 }
 
 function Frame({ page, place: { session, ...place } }: { readonly page: Page; readonly place: Place }) {
-  const { title, beside, body, isNarrow, script, searched, goesTo } = page;
+  const { title, what, under, beside, body, isNarrow, script, searched, goesTo } = page;
   const content = (
     <>
       <div class="heading" id="title" tabindex={-1}>
         <h1>{title}</h1>
         {beside}
+        {under && <p class="under">{under}</p>}
       </div>
       {body}
     </>
@@ -55,7 +60,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
     <html lang="en">
       <head>
         <meta charset="utf-8" />
-        <title>{`${title} – Claviger`}</title>
+        <title>{`${what === undefined ? "" : `${what}: `}${title} – Claviger`}</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         {goesTo && <meta http-equiv="refresh" content={`0; url=${goesTo}`} />}

@@ -41,7 +41,7 @@ export function formIdOf(action: string): string {
   return `${action}-form`;
 }
 
-/** Returns the address of a page at which the form of an action is open. */
-export function toOpenForm(path: string, action: string): string {
-  return `${path}?open=${action}#${formIdOf(action)}`;
+/** Returns the address of a page at which the form of an action is open; `from` is the page on which the action begins. */
+export function toOpenForm(path: string, action: string, from?: string): string {
+  return `${path}?open=${action}${from === undefined ? "" : `&from=${from}`}#${formIdOf(action)}`;
 }

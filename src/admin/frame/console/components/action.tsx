@@ -11,6 +11,9 @@ import { formIdOf, toOpenForm } from "../route.ts";
 import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
 
+/** The field of an address and of a form that names the page on which the action began. */
+export const ORIGIN = "from";
+
 interface ActionsProps<Thing> {
   readonly actions: readonly Action<Thing>[];
   /** The address of the page, below `/console`. */
@@ -20,6 +23,8 @@ interface ActionsProps<Thing> {
   readonly visit: Visit;
   /** The form that was refused: its action is open and says why. */
   readonly refused: RefusedForm | undefined;
+  /** The address of the page on which the action began, if that is another one. */
+  readonly origin?: string | undefined;
 }
 
 /** The actions of a page, each group below its title. The parameter `open` of its address opens one of them. */
@@ -48,6 +53,7 @@ function ActionForm<Thing>({
   address,
   of,
   visit,
+  origin,
   ...props
 }: Omit<ActionsProps<Thing>, "actions"> & { readonly action: Action<Thing> }) {
   const refused = props.refused?.action === name ? props.refused : undefined;
@@ -73,7 +79,7 @@ function ActionForm<Thing>({
             refusal={refusal}
             may={visit.may}
             kind={refused ? "bad" : "warning"}
-            page={toOpenForm(address, name)}
+            page={toOpenForm(address, name, origin)}
             isOfForm
             provider={visit.options.provider?.name}
           />
@@ -92,11 +98,12 @@ function ActionForm<Thing>({
           hint="The audit log keeps it."
           required={needsReason === true}
         />
+        {origin && <input type="hidden" name={ORIGIN} value={origin} />}
         <div class="actions">
           <button type="submit" class={isFinal ? "final" : undefined}>
             {typeof submit === "string" ? submit : submit(of)}
           </button>
-          <a href={`/console${address}`} data-closes>
+          <a href={`/console${origin ?? address}`} data-closes={origin === undefined ? "" : undefined}>
             Cancel
           </a>
         </div>

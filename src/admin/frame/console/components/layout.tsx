@@ -11,6 +11,21 @@ export function IssueButton({ query = "" }: { readonly query?: string }) {
   );
 }
 
+interface FoldedProps {
+  readonly summary: string;
+  readonly children?: Child;
+}
+
+/** What few people need of a page: it opens by a click, and is printed. */
+export function Folded({ summary, children }: FoldedProps) {
+  return (
+    <details class="rest">
+      <summary>{summary}</summary>
+      {children}
+    </details>
+  );
+}
+
 export interface NoticeProps {
   readonly kind: "good" | "done" | "warning" | "bad";
   /** Answers what somebody did, so it is read out and gets the focus; by default `done` and `bad` ones do. */

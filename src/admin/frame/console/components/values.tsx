@@ -5,7 +5,7 @@ import { DAY_MS, NEVER_EXPIRES, toDay, toTimestamp } from "../../../../base/cale
 import { renderCount } from "../../../../base/render_count.ts";
 import { escapeControls } from "../../../../base/text/mod.ts";
 import { describeObstacles, type KeySummary, type Obstacle } from "../../../../licensing/keys/mod.ts";
-import { percentUsed } from "../../../../licensing/mod.ts";
+import { isErased, percentUsed } from "../../../../licensing/mod.ts";
 import { NEAR_QUOTA_PERCENT } from "../../../../usage/figures/mod.ts";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import { distanceOf } from "../distance.ts";
@@ -47,6 +47,21 @@ export function AccountLink({ id, email }: { readonly id: string; readonly email
     <a href={`/console/accounts/${id}`}>
       <Foreign text={email} />
     </a>
+  );
+}
+
+interface Person {
+  readonly email: string;
+  readonly name: string;
+  readonly organization: string;
+}
+
+/** Names a customer in a title: by name and organization, else by the e-mail. */
+export function nameOfCustomer({ email, name, organization }: Person): string {
+  if (isErased({ email })) return "An erased account";
+  const names = [name === email ? "" : name, organization].filter((text) => text !== "");
+  return escapeControls(
+    (names.length > 0 ? names : [email]).map((text) => cutText(text, MOST_OF_NAME)).join(", "),
   );
 }
 
