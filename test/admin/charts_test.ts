@@ -50,17 +50,18 @@ describe("roundTicks()", () => {
   });
 });
 
-test("widthsOfLabels() gives the outer columns a label at every width, and few others one", () => {
+test("widthsOfLabels() gives the newest column a label at every width, and others at equal steps", () => {
   const shownAt = (width: string, labels: readonly string[]) =>
     widthsOfLabels(labels).flatMap((widths, index) => (widths.includes(width) ? [index] : []));
   const months = Array.from({ length: 12 }, () => "2026-01");
-  expect(shownAt("narrow", months)).toEqual([0, 6, 11]);
-  expect(shownAt("middle", months)).toEqual([0, 2, 4, 7, 9, 11]);
+  expect(shownAt("narrow", months)).toEqual([3, 7, 11]);
+  expect(shownAt("middle", months)).toEqual([1, 3, 5, 7, 9, 11]);
   expect(shownAt("wide", months)).toHaveLength(12);
   const days = Array.from({ length: 90 }, () => "2026-01-01");
-  expect(shownAt("narrow", days)).toEqual([0, 89]);
+  expect(shownAt("narrow", days)).toEqual([44, 89]);
+  expect(shownAt("wide", days)).toEqual([8, 17, 26, 35, 44, 53, 62, 71, 80, 89]);
   expect(shownAt("wide", ["one"])).toEqual([0]);
-  expect(shownAt("narrow", ["a".repeat(100), "b"])).toEqual([0, 1]);
+  expect(shownAt("narrow", ["a".repeat(100), "b"])).toEqual([1]);
   expect(widthsOfLabels([])).toEqual([]);
 });
 
@@ -105,6 +106,26 @@ describe("Bars()", () => {
     const html = bars({ series: months([0, 1, 500, 1_000]) });
     const heights = [...html.matchAll(/<rect x[^>]*height="([\d.]+%)" class="part-0"/g)].map(([, h]) => h);
     expect(heights).toEqual(["0.75%", "50%", "100%"]);
+  });
+
+  test("hatches a bar whose time is not over, and says so in the legend, in its values and in the table", () => {
+    const html = bars({
+      series: months([600, 40]).map((bar) => ({ ...bar, isOpen: bar.label === "2026-02" })),
+    });
+    const id = "hatch-Inferences-by-month";
+    expect(html).toContain(`<pattern id="${id}"`);
+    expect(html.match(new RegExp(`fill="url\\(#${id}\\)"`, "g"))).toHaveLength(2);
+    expect(html.match(/<li>.*?<\/li>/)?.[0]).toEndWith("not over</li>");
+    expect(valuesOf(html)).toEqual(["2026-01\nInferences 600", "2026-02, not over\nInferences 40"]);
+    expect(textsOf(html, "th").slice(2)).toEqual(["2026-02, not over", "2026-01"]);
+    for (const series of [
+      months([600, 40]),
+      [
+        { label: "2026-01", values: [1] },
+        { label: "2026-02", values: [0], isOpen: true },
+      ],
+    ])
+      expect(bars({ series })).not.toContain("url(#");
   });
 
   test("draws the limit as a line, and makes room for it", () => {

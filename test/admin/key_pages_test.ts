@@ -188,7 +188,7 @@ describe("The state of a key", () => {
     expect(all).toContain("It sends too many requests (173 refused in the last hour): the client must wait");
     const other = wordsOf((await client.send(`/keys/${used.id}`, { cookie })).text);
     expect(other).toMatch(
-      /quota used up Key [^ ]+ of refused@example.org , license lic_\w+ The service refuses this key\./,
+      /quota used up Key [^ ]+ , key_\w+ Copy of refused@example.org , license lic_\w+ The service refuses this key\./,
     );
     expect(other).not.toContain("active");
   });

@@ -96,7 +96,7 @@ describe("The page of a license", () => {
     expect(await titled(`/keys/${key.id}`)).toEqual([
       "Ada <b>, Compiler Labs",
       `Key ${hint}: Ada <b>, Compiler Labs – Claviger`,
-      `Key ${hint} of named@license.example, license ${license}`,
+      expect.stringContaining(`Key ${hint}, ${key.id} Copy of named@license.example, license ${license}`),
     ]);
     const on = { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) };
     const machine = toId("mch", await placeMachine(admin.database, on, "lab"));

@@ -21,18 +21,41 @@ beforeAll(async () => {
 });
 
 describe("On a phone", () => {
-  test("the menu is one row, with the entry of the page in sight", async () => {
-    await admin.visitAs("admin", { path: "/keys" }, async (page) => {
-      await page.setViewportSize(PHONE);
-      for (const name of PAGES) {
-        await page.goto(`${admin.url}/console/${name}`);
+  test.each([320, 360])(
+    "the menu is folded at %d px, names the page, and once open has every entry in the window",
+    async (width) => {
+      await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+        await page.setViewportSize({ ...PHONE, width });
         const menu = page.getByRole("navigation", { name: "Menu" });
-        const height = (await menu.boundingBox())?.height;
-        expect([name, height && height < 60]).toEqual([name, true]);
-        const { x = -1, width = 0 } = (await menu.locator("[aria-current]").boundingBox()) ?? {};
-        expect([name, x >= 0, x + width <= PHONE.width]).toEqual([name, true, true]);
-        const [next] = await menu.locator("li:has([aria-current]) + li").all();
-        if (next) expect((await next.boundingBox())?.x).toBeLessThan(PHONE.width - 20);
+        for (const name of PAGES) {
+          await page.goto(`${admin.url}/console/${name}`);
+          expect([name, await menu.locator("a:visible").count()]).toEqual([name, 0]);
+          await menu.getByText(`Menu: ${name.charAt(0).toUpperCase()}${name.slice(1)}`).click();
+          const boxes = await Promise.all(
+            (await menu.locator("a").all()).map((entry) => entry.boundingBox()),
+          );
+          expect([name, boxes.length]).toEqual([name, PAGES.length]);
+          for (const box of boxes) {
+            const { x = -1, y = -1, width: ofEntry = 0, height = 0 } = box ?? {};
+            expect([x >= 0, x + ofEntry <= width, y + height <= PHONE.height, height >= 24]).toEqual([
+              true,
+              true,
+              true,
+              true,
+            ]);
+          }
+        }
+      });
+    },
+  );
+
+  test("a wider window shows the menu without a click", async () => {
+    await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+      for (const width of [641, 768, 1280]) {
+        await page.setViewportSize({ ...PHONE, width });
+        const menu = page.getByRole("navigation", { name: "Menu" });
+        expect(await menu.locator("a:visible").count()).toBe(PAGES.length);
+        expect(await menu.locator("summary").isVisible()).toBe(false);
       }
     });
   });
@@ -69,7 +92,7 @@ describe("On a phone", () => {
       await page.setViewportSize(PHONE);
       // Each line of text is its own box.
       const broken =
-        await page.evaluate(`[...document.querySelectorAll(".small td.number")].filter((cell) => {
+        await page.evaluate(`[...document.querySelectorAll(".panel td.number")].filter((cell) => {
         const range = document.createRange();
         range.selectNodeContents(cell.firstChild);
         return /^[0-9,]+$/.test(cell.firstChild.textContent) && range.getClientRects().length > 1;
@@ -88,9 +111,10 @@ describe("On a phone", () => {
   test.each([320, 390])("no word of a panel is broken at %d px, but in an e-mail", async (width) => {
     await admin.visitAs("admin", { path: "/overview", script: false }, async (page) => {
       await page.setViewportSize({ ...PHONE, width });
-      const panel = page.locator(".small", { has: page.getByRole("heading", { name: "Quota runs out" }) });
+      const panel = page.locator(".panel", { has: page.getByRole("heading", { name: "Quota runs out" }) });
       expect(await panel.locator("tbody tr").count()).toBeGreaterThan(0);
-      const broken = await page.evaluate(`[...document.querySelectorAll(".small td")].flatMap((cell) => {
+      const broken =
+        await page.evaluate(`[...document.querySelectorAll(".panel .stays:not(.matrix) td")].flatMap((cell) => {
         const words = [];
         const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
         while (texts.nextNode()) {

@@ -1,5 +1,6 @@
 /** The pages of the console on paper. */
 import { beforeAll, expect, test } from "bun:test";
+import { toId } from "../../src/base/ids.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useForAll } from "../support/use.ts";
 import { startConsole } from "./support/console.ts";
@@ -23,6 +24,17 @@ beforeAll(async () => {
       insert into too_many_requests (key_id, began_at, requests, refused)
       values (${uuidOf(hurried)}::uuid, ${admin.clock.now()}::timestamptz, 240, 173)`,
   );
+});
+
+test("what is folded on the page of a license is printed", async () => {
+  const key = await admin.issue({ email: "folded@example.org" });
+  const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+  await admin.visitAs("admin", { path, script: false }, async (page) => {
+    const folded = page.getByText("Offline days", { exact: true });
+    expect(await folded.isVisible()).toBe(false);
+    await page.emulateMedia({ media: "print" });
+    expect(await folded.isVisible()).toBe(true);
+  });
 });
 
 for (const path of ["/overview", "/usage", "/keys", "/accounts", "/audit"])

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** One account: its facts, licenses, use and history, and what can be changed. */
-import { type Month, monthOf, toMonth } from "../../base/calendar.ts";
+import { type Month, monthOf, toMonth, toMonthText } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { escapeControls } from "../../base/text/mod.ts";
@@ -73,7 +73,10 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     readMachines(visit, of),
     readErasedMonth(account, visit),
   ]);
-  const columns = years?.flat().map(({ month, used }) => ({ label: month, values: [used] }));
+  const columns = years?.flat().map(({ month: label, used }) => ({
+    ...{ label, values: [used] },
+    isOpen: label === toMonthText(month),
+  }));
   const over = years?.[1].reduce((sum, month) => sum + month.over, 0) ?? 0;
   return {
     title: escapeControls(email),
@@ -199,7 +202,11 @@ function Licenses({ account, keys, now, may }: LicensesProps & Pick<Visit, "may"
             ),
           },
           numeric("Used this month", ({ used, monthlyLimit }) => <Used used={used} limit={monthlyLimit} />),
-          { label: "Expires", cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} /> },
+          {
+            label: "Expires",
+            needs: "middle",
+            cell: ({ licenseExpiresAt }) => <Day at={licenseExpiresAt} now={now} />,
+          },
           { label: "Keys", cell: ({ keys }) => <Keys of={account} keys={keys} may={may} /> },
         ]}
         rows={licenses}

@@ -188,8 +188,8 @@ function UnusualCounts({ query: { by }, unusual, keys }: ActivityProps) {
             cell: ({ name }) => <Lines text={nameOf(name, by)} more={by === "code" && <code>{name}</code>} />,
           },
           numeric("Answers", ({ count }) => renderCount(count)),
-          { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
-          numeric(`${COMPARED_DAYS} days before`, rangeOf),
+          { label: "Mark", needs: "middle", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
+          { ...numeric(`${COMPARED_DAYS} days before`, rangeOf), needs: "middle" },
           {
             label: "Refused keys",
             cell: (hour: Unusual) => hour.kind === "high" && <RefusedKeys {...hour} keys={keys.get(hour)} />,
@@ -245,7 +245,10 @@ function Chart({ query, counts, found, firstHour, unusual, isLatest, caption, ha
       caption={caption}
       columnName={STEPS[query.step]}
       parts={parts.map((name) => (name === OK ? "Answers" : nameOf(name, query.by)))}
-      series={columns.slice(-steps)}
+      series={columns.slice(-steps).map((column, index) => ({
+        ...column,
+        isOpen: isLatest && index === steps - 1,
+      }))}
       unit="answers"
       compared={firstHour && firstHour <= start ? compared : undefined}
       empty="There were no such answers in this time."

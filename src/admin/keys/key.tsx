@@ -59,8 +59,8 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     what: `Key ${key.hint}`,
     under: (
       <>
-        Key <code>{key.hint}</code> of <AccountLink id={key.userId} email={key.email} />, license{" "}
-        <LicenseLink id={key.licenseId} />
+        Key <code>{key.hint}</code>, <Id id={key.id} /> of <AccountLink id={key.userId} email={key.email} />,
+        license <LicenseLink id={key.licenseId} />
       </>
     ),
     name: `…${key.hint.slice(-4)}`,
@@ -99,7 +99,6 @@ function KeyFacts({ of: key, texts, limits, now }: KeyFactsProps) {
     <Folded summary="Limits and details">
       <Facts
         facts={[
-          ["Key id", <Id id={key.id} />],
           ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
           ["Mode", key.mode],
           ["Requests a minute", describeLimits(key, limits)],

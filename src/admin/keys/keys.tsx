@@ -72,6 +72,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
     { label: "State", cell: (key) => <State of={key} /> },
     {
       label: "Tier, mode",
+      needs: "middle",
       cell: (key) => <Lines text={key.tier} more={[key.mode, renderTaken(key)].filter(Boolean).join(", ")} />,
     },
     {
@@ -87,11 +88,13 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
     },
     {
       label: "Expires",
+      needs: "middle",
       sorts: ["soonest_expiry", "latest_expiry"],
       cell: ({ expiresAt }) => <Day at={expiresAt} now={now} />,
     },
     {
       label: "Last used",
+      needs: "wide",
       sorts: ["latest_used"],
       cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} />,
     },

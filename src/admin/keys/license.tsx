@@ -112,6 +112,7 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
               { label: "Mode", cell: ({ mode }) => mode },
               {
                 label: "Last used",
+                needs: "middle",
                 cell: ({ lastUsedAt }) => (lastUsedAt ? <Ago at={lastUsedAt} now={now} /> : "never"),
               },
               { label: "Works until", cell: ({ expiresAt }) => <Day at={expiresAt} now={now} /> },

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** What a license used in a month, by day. */
-import { type Month, monthOf, toMonth, toMonthText } from "../../base/calendar.ts";
+import { type Month, monthOf, toDay, toMonth, toMonthText } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { LicenseSummary } from "../../licensing/mod.ts";
@@ -37,6 +37,7 @@ interface LicenseUseProps extends Use {
 export function LicenseUse({ of: { id, monthlyLimit: limit }, month, usage, before, now }: LicenseUseProps) {
   const shown = toMonthText(month);
   const isCurrent = month.index === monthOf(now.getTime()).index;
+  const today = toDay(now);
   const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
   // Without today, which is not over.
   const over = isCurrent ? now.getUTCDate() - 1 : usage.days.length;
@@ -54,7 +55,10 @@ export function LicenseUse({ of: { id, monthlyLimit: limit }, month, usage, befo
         caption="Inferences by day"
         columnName="Day"
         parts={["Inferences"]}
-        series={usage.days.map(({ day, used }) => ({ label: day.slice(5), title: day, values: [used] }))}
+        series={usage.days.map(({ day, used }) => ({
+          ...{ label: day.slice(5), title: day, values: [used] },
+          isOpen: day === today,
+        }))}
         limit={
           limit === null
             ? undefined

@@ -115,8 +115,8 @@ export function columnsAt(
       ),
     },
     { label: "State", cell: ({ state }) => <MachineStatePill state={state} /> },
-    { label: "Since", cell: ({ activatedAt }) => <Ago at={activatedAt} now={now} /> },
-    { label: "Last seen", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
+    { label: "Since", needs: "wide", cell: ({ activatedAt }) => <Ago at={activatedAt} now={now} /> },
+    { label: "Last seen", needs: "middle", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
     { label: "Place taken until", cell: (machine) => <TakenUntil machine={machine} now={now} /> },
   ];
 }

@@ -43,8 +43,13 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
       label: "Owner",
       cell: ({ owner }) => (owner ? <AccountLink {...owner} /> : <span class="muted">public</span>),
     },
-    numeric("Size", ({ shown }) => (shown.awaitsFile ? NONE : <Size bytes={toBytes(shown.sizeMb)} />)),
-    { label: "Type", cell: ({ shown }) => <Lines text={shown.type} more={shown.paradigm} /> },
+    {
+      ...numeric<RegisteredModel>("Size", ({ shown }) =>
+        shown.awaitsFile ? NONE : <Size bytes={toBytes(shown.sizeMb)} />,
+      ),
+      needs: "middle",
+    },
+    { label: "Type", needs: "wide", cell: ({ shown }) => <Lines text={shown.type} more={shown.paradigm} /> },
   ],
   order: "newest",
   noun: "model",

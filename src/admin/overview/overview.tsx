@@ -39,6 +39,8 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
     readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
   ]);
   const hasKeys = keys.length > 0;
+  /** When the use and the figures were counted: the page says the earliest time once. */
+  const counted = [use, figures].flatMap((each) => each?.asOf.getTime() ?? []);
   const summary = summarize({ ...health, unusual });
   const mayIssue = may("keys:issue");
   return {
@@ -64,24 +66,25 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
           <div>
             {hasKeys && figures && (
               <>
-                <KeysByTier {...figures.keys} now={now} />
-                <Consumers {...figures.consumers} now={now} />
-                <Unused {...figures.unused} now={now} />
+                <KeysByTier {...figures.keys} />
+                <Consumers {...figures.consumers} />
+                <Unused {...figures.unused} />
               </>
             )}
           </div>
           <div>
-            {(hasKeys || counts.size > 0) && <RefusalsOfDay counts={counts} keys={refused} now={now} />}
+            {(hasKeys || counts.size > 0) && <RefusalsOfDay counts={counts} keys={refused} />}
             {hasKeys && figures && (
               <>
-                <NearQuota {...figures.nearQuota} now={now} />
+                <NearQuota {...figures.nearQuota} />
                 <RunsOut {...figures.runsOut} nearQuota={figures.nearQuota} now={now} />
                 <Expiring {...figures.expiring} now={now} />
-                {figures.machines.rows.length > 0 && <FullLicenses {...figures.machines} now={now} />}
+                {figures.machines.rows.length > 0 && <FullLicenses {...figures.machines} />}
               </>
             )}
           </div>
         </div>
+        {hasKeys && counted.length > 0 && <AsOf at={new Date(Math.min(...counted))} now={now} />}
       </>
     ),
   };
@@ -144,7 +147,10 @@ function Use({ use, now }: { readonly use: UsageDays | undefined; readonly now: 
   }
   const days = Array.from({ length: 2 * DAYS + 1 }, (_, index) => dayBefore(now, 2 * DAYS - index));
   const used = sumByTier(use.days.map(({ day, ...of }) => ({ column: day, ...of })));
-  const columns = days.map((day) => ({ label: day, values: TIERS.map((tier) => used(day, tier)) }));
+  const columns = days.map((day) => ({
+    ...{ label: day, values: TIERS.map((tier) => used(day, tier)) },
+    isOpen: day === dayBefore(now, 0),
+  }));
   const isCounted = use.filledFrom === null || use.filledFrom <= dayBefore(now, 2 * DAYS);
   return (
     <>
@@ -157,13 +163,15 @@ function Use({ use, now }: { readonly use: UsageDays | undefined; readonly now: 
         compared={isCounted ? { columns: columns.slice(0, -1), than: `the ${DAYS} days before` } : undefined}
         empty="No inference was reported in the last 90 days. Clients report them with POST /v1/analytics/log."
       />
-      <AsOf at={use.asOf} now={now}>
-        {use.filledFrom !== null &&
-          use.filledFrom > dayBefore(now, DAYS - 1) &&
-          `The days before ${use.filledFrom} are still being counted. `}
-        {use.imported.length > 0 && "What was imported without a day is on the page Usage alone. "}
-        <a href="/console/usage">Show usage by month and customer</a>
-      </AsOf>
+      <p class="as-of">
+        <span>
+          {use.filledFrom !== null &&
+            use.filledFrom > dayBefore(now, DAYS - 1) &&
+            `The days before ${use.filledFrom} are still being counted. `}
+          {use.imported.length > 0 && "What was imported without a day is on the page Usage alone. "}
+          <a href="/console/usage">Show usage by month and customer</a>
+        </span>
+      </p>
     </>
   );
 }

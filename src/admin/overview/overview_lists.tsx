@@ -10,7 +10,7 @@ import { sentenceOfCode } from "../../wire/mod.ts";
 import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
-import { AsOf, Bar, Customer, Day, daysUntil, Lines, Used } from "../frame/console/components/values.tsx";
+import { Bar, Customer, Day, daysUntil, Lines, Used } from "../frame/console/components/values.tsx";
 
 const ROWS = 10;
 
@@ -20,15 +20,13 @@ interface Shown {
 
 interface PanelProps {
   readonly title: string;
-  /** True for a table of many columns, whose rows become cards in a narrow window. */
-  readonly isWide?: boolean;
   readonly children?: Child;
 }
 
 /** A part of a page with its own title. */
-function Panel({ title, isWide = false, children }: PanelProps) {
+function Panel({ title, children }: PanelProps) {
   return (
-    <section class={isWide ? "panel" : "panel small"}>
+    <section class="panel">
       <h2>{title}</h2>
       {children}
     </section>
@@ -45,30 +43,27 @@ function Count({ count, of }: Readonly<Record<"count" | "of", number>>) {
   );
 }
 
-interface TopProps<Row> extends Shown, TableProps<Row> {
+interface TopProps<Row> extends TableProps<Row> {
   readonly title: string;
   /** The sentence that takes the place of a list without rows. */
   readonly none: string;
-  readonly asOf: Date;
   /** The link to all rows, if there are any. */
   readonly all: Child;
 }
 
 /** The first rows of a list. */
-function Top<Row>({ title, none, asOf, now, all, ...table }: TopProps<Row>) {
+function Top<Row>({ title, none, all, ...table }: TopProps<Row>) {
   const rows = table.rows.slice(0, ROWS);
   return (
     <Panel title={title}>
-      <Table {...table} rows={rows} none={<p>{none}</p>} />
-      <AsOf at={asOf} now={now}>
-        {rows.length > 0 && all}
-      </AsOf>
+      <Table {...table} rows={rows} stays="few" none={<p>{none}</p>} />
+      {rows.length > 0 && <p class="as-of">{all}</p>}
     </Panel>
   );
 }
 
 /** The keys of each tier in each state. */
-export function KeysByTier({ rows, asOf, now }: Figures["keys"] & Shown) {
+export function KeysByTier({ rows }: Figures["keys"]) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
     rows
       .filter((row) => (tier ?? row.tier) === row.tier && (state ?? row.state) === row.state)
@@ -80,9 +75,13 @@ export function KeysByTier({ rows, asOf, now }: Figures["keys"] & Shown) {
   );
   const columns = [{ label: "Tier", cell: (tier: string | undefined) => tier ?? <b>all</b> }, ...numbers];
   return (
-    <Panel title="Keys by tier and state" isWide>
-      <Table caption="Each number links to its keys" columns={columns} rows={[...TIERS, undefined]} />
-      <AsOf at={asOf} now={now} />
+    <Panel title="Keys by tier and state">
+      <Table
+        caption="Each number links to its keys"
+        columns={columns}
+        rows={[...TIERS, undefined]}
+        stays="matrix"
+      />
     </Panel>
   );
 }
@@ -94,7 +93,7 @@ function Keys({ count, conditions }: { readonly count: number; readonly conditio
 }
 
 /** The refused requests by the code of their refusal, the most frequent code first. */
-export function RefusalsOfDay({ counts, keys, now }: RefusalsProps) {
+export function RefusalsOfDay({ counts, keys }: RefusalsProps) {
   const answered = counts.values().reduce((sum, count) => sum + count, 0);
   const refusals = [...counts].filter(([name]) => name !== "OK").sort(([, a], [, b]) => b - a);
   const refused = refusals.reduce((sum, [, count]) => sum + count, 0);
@@ -123,13 +122,11 @@ export function RefusalsOfDay({ counts, keys, now }: RefusalsProps) {
       ]}
       rows={refusals}
       all={<a href="/console/activity?by=code">Show activity</a>}
-      asOf={now}
-      now={now}
     />
   );
 }
 
-interface RefusalsProps extends Shown {
+interface RefusalsProps {
   /** The number of answers with each code. */
   readonly counts: ReadonlyMap<string, number>;
   /** The keys that sent too many requests. */
@@ -148,7 +145,7 @@ type CustomerOfRow = Pick<Ending, "userId" | "email" | "organization"> & Partial
 type Ending = Figures["expiring"]["rows"][number];
 
 /** The accounts that used most in the month. */
-export function Consumers({ month, ...list }: Figures["consumers"] & Shown) {
+export function Consumers({ month, ...list }: Figures["consumers"]) {
   const most = list.rows[0]?.used ?? 0;
   return (
     <Top
@@ -163,7 +160,7 @@ export function Consumers({ month, ...list }: Figures["consumers"] & Shown) {
 }
 
 /** The licenses that have used most of their month's quota. */
-export function NearQuota({ licenses, ...list }: Figures["nearQuota"] & Shown) {
+export function NearQuota({ licenses, ...list }: Figures["nearQuota"]) {
   return (
     <Top
       title="Near their quota"
@@ -232,7 +229,7 @@ export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
 }
 
 /** The licenses whose places for machines are all taken. */
-export function FullLicenses({ tiers, ...list }: Figures["machines"] & Shown) {
+export function FullLicenses({ tiers, ...list }: Figures["machines"]) {
   const full = tiers.reduce((sum, { full }) => sum + full, 0);
   return (
     <Top
@@ -254,7 +251,7 @@ export function FullLicenses({ tiers, ...list }: Figures["machines"] & Shown) {
 }
 
 /** How many keys were not used for some days. */
-export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
+export function Unused({ rows }: Figures["unused"]) {
   return (
     <Panel title="Unused keys">
       <Table
@@ -264,8 +261,8 @@ export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
           numeric("Keys", ({ days, count }) => <Keys count={count} conditions={{ unused_for: `${days}` }} />),
         ]}
         rows={rows}
+        stays="few"
       />
-      <AsOf at={asOf} now={now} />
     </Panel>
   );
 }

@@ -62,7 +62,6 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
         <meta charset="utf-8" />
         <title>{`${what === undefined ? "" : `${what}: `}${title} – Claviger`}</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
         {goesTo && <meta http-equiv="refresh" content={`0; url=${goesTo}`} />}
         <link rel="stylesheet" href={stylePath} />
         {[session ? (["find", "keep"] as const) : [], script ?? []].flat().map((name) => (
@@ -111,6 +110,7 @@ function SearchBox({ text }: { readonly text: string | undefined }) {
 
 function Menu({ session, menu, path }: Place & { readonly session: Session }) {
   const entries = menu.filter(({ scope }) => mayUse(session.role, scope));
+  const here = entries.find((entry) => currentOf(`/console${entry.path}`, path));
   return (
     <>
       <form class="who" method="post" action="/console/logout">
@@ -122,15 +122,18 @@ function Menu({ session, menu, path }: Place & { readonly session: Session }) {
         </button>
       </form>
       <nav aria-label="Menu">
-        <ul>
-          {entries.map((entry) => (
-            <li>
-              <a href={`/console${entry.path}`} aria-current={currentOf(`/console${entry.path}`, path)}>
-                {entry.label}
-              </a>
-            </li>
-          ))}
-        </ul>
+        <details>
+          <summary>{["Menu", here?.label].filter(Boolean).join(": ")}</summary>
+          <ul>
+            {entries.map((entry) => (
+              <li>
+                <a href={`/console${entry.path}`} aria-current={currentOf(`/console${entry.path}`, path)}>
+                  {entry.label}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </details>
       </nav>
     </>
   );

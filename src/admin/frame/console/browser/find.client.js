@@ -35,12 +35,4 @@ addEventListener("keydown", (event) => {
   if (!repeat) target.click();
 });
 
-// On a phone the menu is one row, and most browsers do not scroll it to the current entry. The next entry is cut, which
-// shows that there are more.
-const menu = document.querySelector(".top nav");
-const current = menu?.querySelector("[aria-current]");
-if (menu && current) {
-  menu.scrollLeft += current.getBoundingClientRect().right + 40 - menu.getBoundingClientRect().right;
-}
-
 export {};

@@ -32,6 +32,7 @@ export function Effects({ of }: { readonly of: readonly Effect[] }) {
 /** The column with the reason of each change. */
 export const REASON_COLUMN: Column<AuditRow> = {
   label: "Reason",
+  needs: "middle",
   cell: ({ reason }) => (reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : NONE),
 };
 

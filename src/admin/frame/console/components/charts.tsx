@@ -29,6 +29,8 @@ interface Bar {
   readonly title?: string;
   /** A mark above the bar, whose word is in the table; the title should say why. */
   readonly mark?: Mark | undefined;
+  /** Its time is not over, so its numbers will grow: the bar is hatched, and words say why. */
+  readonly isOpen?: boolean;
   /** As many as the chart has parts. */
   readonly values: readonly number[];
 }
@@ -75,7 +77,7 @@ export function Bars({ caption, columnName, parts, series, unit, compared, limit
             <b>{renderCount(addUp(series.map(sumOf)))}</b> {unit}
             {compared && `, ${changeOfHalves(compared.columns.map(sumOf))} ${compared.than}`}
           </p>
-          <Legend parts={parts} limit={limit} hasLine={line !== undefined} />
+          <Legend {...stack} caption={caption} limit={limit} hasLine={line !== undefined} />
           <Plot {...stack} caption={caption} limit={line} highest={Math.max(highest, line?.value ?? 0)} />
           <Numbers {...stack} caption={caption} columnName={columnName} />
         </>
@@ -100,11 +102,17 @@ export function describeChange(earlier: number, later: number): string {
 
 type Stack = Pick<BarsProps, "parts" | "series">;
 
-type LegendProps = Pick<BarsProps, "parts" | "limit"> & { readonly hasLine?: boolean };
+interface LegendProps extends Pick<BarsProps, "parts" | "limit"> {
+  /** Of a chart of bars, whose last column can be of a time that is not over. */
+  readonly series?: BarsProps["series"];
+  readonly caption?: string;
+  readonly hasLine?: boolean;
+}
 
-/** The names of the parts beside their colors, and the limit. */
-export function Legend({ parts, limit, hasLine = false }: LegendProps) {
-  if (parts.length === 1 && limit === undefined) return null;
+/** The names of the parts beside their colors, the limit, and what a hatched bar means. */
+export function Legend({ parts, series = [], caption = "", limit, hasLine = false }: LegendProps) {
+  const hasOpen = series.some((column) => column.isOpen && sumOf(column) > 0);
+  if (parts.length === 1 && limit === undefined && !hasOpen) return null;
   return (
     <ul class="legend">
       {parts.length > 1 &&
@@ -126,9 +134,23 @@ export function Legend({ parts, limit, hasLine = false }: LegendProps) {
           {hasLine ? limit.label : `${limit.label}, above this chart`}
         </li>
       )}
+      {hasOpen && (
+        <li>
+          <svg aria-hidden="true">
+            <rect width="100%" height="100%" class="part-0" />
+            <rect width="100%" height="100%" fill={`url(#${hatchOf(caption)})`} />
+          </svg>
+          {NOT_OVER}
+        </li>
+      )}
     </ul>
   );
 }
+
+const NOT_OVER = "not over";
+
+/** Returns the id of the hatch of a chart: captions tell the charts of a page apart. */
+const hatchOf = (caption: string) => `hatch-${caption.replaceAll(/\W+/g, "-")}`;
 
 type PlotProps = Stack & Pick<BarsProps, "caption" | "limit">;
 
@@ -145,11 +167,22 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps & { readonly high
         ))}
       </div>
       <svg role="img" aria-label={caption}>
+        {stack.series.some(({ isOpen }) => isOpen) && (
+          <pattern
+            id={hatchOf(caption)}
+            width="6"
+            height="6"
+            patternUnits="userSpaceOnUse"
+            patternTransform="rotate(45)"
+          >
+            <path class="hatch" d="M3 0v6" />
+          </pattern>
+        )}
         {ticks.map((tick) => (
           <line class="grid" x1="0" x2="100%" y1={yOf(tick)} y2={yOf(tick)} />
         ))}
         {stack.series.map((column, index) => (
-          <Marks {...stack} column={column} index={index} top={top} />
+          <Marks {...stack} caption={caption} column={column} index={index} top={top} />
         ))}
         {limit && <line class="limit" x1="0" x2="100%" y1={yOf(limit.value)} y2={yOf(limit.value)} />}
         <Labels labels={stack.series.map(({ label }) => label)} />
@@ -194,12 +227,19 @@ export function Values({ caption, texts }: ValuesProps) {
   );
 }
 
+interface MarksProps extends Stack {
+  readonly caption: string;
+  readonly column: Bar;
+  readonly index: number;
+  readonly top: number;
+}
+
 /** The share of a column's width that its bar takes. */
 const BAR_WIDTH = 0.8;
 /** A value above 0 is never invisible. */
 const LEAST_HEIGHT = 0.75;
 
-function Marks({ column, index, top, series }: Stack & { column: Bar; index: number; top: number }) {
+function Marks({ caption, column, index, top, series }: MarksProps) {
   const width = 100 / series.length;
   const x = percent(width * (index + (1 - BAR_WIDTH) / 2));
   let base = 100;
@@ -212,6 +252,15 @@ function Marks({ column, index, top, series }: Stack & { column: Bar; index: num
         const box = { x, width: percent(width * BAR_WIDTH), y: percent(base), height: percent(height) };
         return <rect {...box} class={`part-${part}`} />;
       })}
+      {column.isOpen && base < 100 && (
+        <rect
+          x={x}
+          width={percent(width * BAR_WIDTH)}
+          y={percent(base)}
+          height={percent(100 - base)}
+          fill={`url(#${hatchOf(caption)})`}
+        />
+      )}
       {column.mark && (
         <svg x={percent(width * (index + 0.5))} y={percent(base)} aria-hidden="true">
           <Triangle {...column.mark} />
@@ -265,7 +314,8 @@ export function Marked({ points, word }: Mark) {
 function describeColumn(column: Bar, parts: readonly string[]): string {
   const values = parts.map((name, part) => `${name} ${renderCount(column.values[part] ?? 0)}`);
   if (parts.length > 1) values.push(`All ${renderCount(sumOf(column))}`);
-  return [column.title ?? column.label, ...values].join("\n");
+  const [first, ...more] = (column.title ?? column.label).split("\n");
+  return [column.isOpen ? `${first}, ${NOT_OVER}` : first, ...more, ...values].join("\n");
 }
 
 /** Above this many columns, the outer labels would leave the chart if they stood below the middle of their bars. */
@@ -293,9 +343,9 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
   const columns = [
     {
       label: columnName,
-      cell: ({ label, mark }: Bar) => (
+      cell: ({ label, mark, isOpen }: Bar) => (
         <>
-          {label}
+          {isOpen ? `${label}, ${NOT_OVER}` : label}
           {mark && " "}
           {mark && <Marked {...mark} />}
         </>
@@ -305,9 +355,17 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
     ...(parts.length > 1 ? [numeric("All", (bar: Bar) => renderCount(sumOf(bar)))] : []),
   ];
   return (
-    <details class={parts.length === 1 ? "numbers pairs" : "numbers"}>
+    <details class="numbers">
       <summary>Numbers</summary>
-      <Table caption={caption} columns={columns} rows={series.toReversed()} />
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: numbers wider than a phone scroll, also by keyboard. */}
+      <section tabIndex={0} aria-label={`Numbers: ${caption}`}>
+        <Table
+          caption={caption}
+          columns={columns}
+          rows={series.toReversed()}
+          stays={parts.length === 1 ? "few" : "matrix"}
+        />
+      </section>
     </details>
   );
 }

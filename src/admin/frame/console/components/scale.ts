@@ -20,26 +20,18 @@ const PIXELS_OF_A_LETTER = 7;
 const GAP_PIXELS = 12;
 
 /**
- * Returns for each column the widths of a chart at which it has room for its label. The first and the last column
- * always have a label, and the others one at about equal distances.
+ * Returns for each column the widths of a chart at which it has room for its label. The last column always has a label, and
+ * from it on back those at equal steps.
  */
 export function widthsOfLabels(labels: readonly string[]): readonly string[][] {
   const widths = labels.map((): string[] => []);
   const letters = Math.max(1, ...labels.map((label) => label.length));
   for (const [name, pixels] of Object.entries(WIDTHS)) {
-    const room = Math.floor((pixels + GAP_PIXELS) / (letters * PIXELS_OF_A_LETTER + GAP_PIXELS));
-    for (const index of spread(labels.length, room)) widths[index]?.push(name);
+    const room = Math.max(1, Math.floor((pixels + GAP_PIXELS) / (letters * PIXELS_OF_A_LETTER + GAP_PIXELS)));
+    const step = Math.max(1, Math.ceil(labels.length / room));
+    for (let index = labels.length - 1; index >= 0; index -= step) widths[index]?.push(name);
   }
   return widths;
-}
-
-/** Returns the indices of all of `count` things, or of the first, the last and some between. */
-function spread(count: number, most: number): readonly number[] {
-  // If more than half of the labels were chosen, their distances would differ clearly.
-  const shown = count <= most ? count : Math.max(2, Math.min(most, Math.ceil(count / 2)));
-  return Array.from({ length: shown }, (_, n) =>
-    shown === 1 ? 0 : Math.round((n * (count - 1)) / (shown - 1)),
-  );
 }
 
 /** Renders a number of an axis in few characters: `500`, `20K`, `1.5M`; with three digits `1.52M`. */

@@ -7,6 +7,8 @@ export interface Column<Row> {
   readonly isNumeric?: boolean;
   /** The orders that the column has, by their values of `sort`: the one for the first click comes first. */
   readonly sorts?: readonly string[];
+  /** The windows that have room for the column, by default all. Cards and paper always have it. */
+  readonly needs?: "wide" | "middle";
   cell(row: Row): Child;
 }
 
@@ -22,15 +24,17 @@ export interface TableProps<Row> {
   readonly rows: readonly Row[];
   /** The order of the rows, and the address of the page in another order. */
   readonly order?: { readonly sort: string; readonly toPath: (sort: string) => string } | undefined;
+  /** Keeps its rows from becoming cards in a window that is narrow: its columns are few, or each cell is one number. */
+  readonly stays?: "few" | "matrix";
   /** What takes the place of a table without rows. */
   readonly none?: Child;
 }
 
-/** A table; in a narrow window each row becomes a card. */
-export function Table<Row>({ caption, columns, rows, order, none }: TableProps<Row>) {
+/** A table. On a phone each row becomes a card. */
+export function Table<Row>({ caption, columns, rows, order, stays, none }: TableProps<Row>) {
   if (rows.length === 0 && none !== undefined) return none;
   return (
-    <table>
+    <table class={classesOf(columns, stays)}>
       <caption>{caption}</caption>
       <thead>
         <tr>
@@ -46,7 +50,10 @@ export function Table<Row>({ caption, columns, rows, order, none }: TableProps<R
               index === 0 ? (
                 <th scope="row">{cell(row)}</th>
               ) : (
-                <td data-label={label} class={isNumeric ? "number" : undefined}>
+                <td
+                  data-label={stays === undefined ? label : undefined}
+                  class={isNumeric ? "number" : undefined}
+                >
                   {cell(row)}
                 </td>
               ),
@@ -56,6 +63,13 @@ export function Table<Row>({ caption, columns, rows, order, none }: TableProps<R
       </tbody>
     </table>
   );
+}
+
+/** Returns the classes by which the style leaves out columns, or keeps the table a table. */
+function classesOf<Row>(columns: TableProps<Row>["columns"], stays: TableProps<Row>["stays"]) {
+  const left = columns.flatMap(({ needs }, index) => (needs === undefined ? [] : [`${needs}-${index + 1}`]));
+  const kept = { few: ["stays"], matrix: ["stays matrix"] };
+  return [...(stays === undefined ? [] : kept[stays]), ...left].join(" ") || undefined;
 }
 
 /** The head of a column: its link sorts the rows by it, or turns their order round. */

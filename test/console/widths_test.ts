@@ -1,0 +1,107 @@
+/** Tables in windows of every width: which become cards, which columns they lose, and that nothing is wider than the window. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { toId } from "../../src/base/ids.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
+import { countUse } from "../../src/usage/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { addDemo } from "../support/demo.ts";
+import { licenseWith, placeMachine } from "../support/machines.ts";
+import { useForAll } from "../support/use.ts";
+import { startConsole } from "./support/console.ts";
+
+const HEIGHT = 800;
+const LISTS = [
+  "/keys",
+  "/accounts",
+  "/machines",
+  "/models",
+  "/audit",
+  "/usage",
+  "/activity",
+  "/health",
+  "/access",
+];
+
+const admin = useForAll(() => startConsole({ clock: createTestClock("2026-11-22T15:43:44Z") }));
+let license: string;
+beforeAll(async () => {
+  await addDemo(admin.testDatabase, admin.clock.now());
+  await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
+  await computeFigures(admin.database, admin);
+  const of = await licenseWith(admin.database, { maxMachines: 5 });
+  await placeMachine(admin.database, of, "one");
+  license = `/licenses/${toId("lic", of.licenseUuid)}`;
+});
+
+/** Opens a page, and runs `act` with a function that gives the window another width. */
+async function visit(
+  path: string,
+  act: (page: Page, widen: (width: number) => Promise<void>) => Promise<void>,
+) {
+  await admin.visitAs("admin", { path, script: false }, (page) =>
+    act(page, (width) => page.setViewportSize({ width, height: HEIGHT })),
+  );
+}
+
+/** Returns how many rows of the tables that are shown are cards. */
+const cardsIn = (page: Page, tables = "table") =>
+  page.evaluate<number>(`[...document.querySelectorAll("${tables} > tbody > tr")]
+    .filter((row) => row.checkVisibility() && getComputedStyle(row).display !== "table-row").length`);
+
+/** Returns the heads of the columns that a window has. */
+const headsIn = (page: Page) => page.locator("thead th:visible").allTextContents();
+
+describe("A table", () => {
+  test.each([...LISTS, "/overview", "/tiers"])(
+    "of %s is a table from 481 px on, within the window",
+    async (path) => {
+      await visit(path, async (page, widen) => {
+        for (const width of [481, 600, 737, 768, 1_024, 1_100, 1_440]) {
+          await widen(width);
+          expect([width, await cardsIn(page)]).toEqual([width, 0]);
+          expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+        }
+      });
+    },
+  );
+
+  test("of a license and of its history is one, too", async () => {
+    await visit(license, async (page, widen) => {
+      for (const width of [481, 768]) {
+        await widen(width);
+        expect([width, await cardsIn(page)]).toEqual([width, 0]);
+        expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+      }
+    });
+  });
+
+  test("of many columns loses the least important ones first, and cards have all", async () => {
+    await visit("/keys", async (page, widen) => {
+      const all = ["Key", "Account", "State", "Tier, mode", "Used this month", "Expires", "Last used"];
+      await widen(1_280);
+      expect(await headsIn(page)).toEqual(all);
+      await widen(768);
+      expect(await headsIn(page)).toEqual(all.slice(0, -1));
+      await widen(600);
+      expect(await headsIn(page)).toEqual(["Key", "Account", "State", "Used this month"]);
+      await widen(480);
+      expect(await cardsIn(page)).toBeGreaterThan(30);
+      const labels = await page
+        .locator("tbody tr")
+        .first()
+        .locator("td:visible")
+        .evaluateAll((cells) => cells.map((cell) => cell.getAttribute("data-label")));
+      expect(labels).toEqual(all.slice(1));
+    });
+  });
+
+  test("whose cells are numbers or whose columns are few stays one on a phone", async () => {
+    await visit("/overview", async (page, widen) => {
+      await widen(320);
+      expect(await page.locator("tbody tr:visible").count()).toBeGreaterThan(20);
+      expect(await cardsIn(page)).toBe(0);
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(320);
+    });
+  });
+});
