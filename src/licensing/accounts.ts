@@ -1,4 +1,4 @@
-import { ORDER_CONDITION } from "../base/condition.ts";
+import { condition, ORDERS } from "../base/condition.ts";
 import { parseId, toId } from "../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../base/refusal.ts";
 import { countRows, type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
@@ -33,13 +33,31 @@ export interface ListPart {
   readonly limit?: number | undefined;
 }
 
+/** The orders of the list, by their names. */
+export const ACCOUNT_SORTS = [...ORDERS, "email"] as const;
+type AccountSort = (typeof ACCOUNT_SORTS)[number];
+
 /** The conditions of the list of accounts, for every door. A search comes on top of them. */
-export const ACCOUNT_CONDITIONS = { sort: ORDER_CONDITION } as const;
+export const ACCOUNT_CONDITIONS = {
+  sort: condition("the order; by default the oldest first, and email is that of the alphabet", ACCOUNT_SORTS),
+} as const;
+
+/** What sorts the list: the creation of the accounts by default. */
+interface AccountOrder {
+  readonly by?: "email" | undefined;
+  /** Lists the newest accounts, or the last e-mails, first; `afterUuid` then selects older or earlier ones. */
+  readonly newestFirst?: boolean | undefined;
+}
+
+/** Returns an order as part of a list. */
+export function toAccountOrder(sort: AccountSort = "oldest"): AccountOrder {
+  return { newestFirst: sort === "newest", by: sort === "email" ? "email" : undefined };
+}
 
 /** Lists accounts, each with its number of keys: by default oldest first, and `afterUuid` selects later rows. */
 export async function listAccounts(
   database: Database,
-  part: ListPart & { readonly newestFirst?: boolean | undefined } = {},
+  part: ListPart & AccountOrder = {},
 ): Promise<Account[]> {
   return await select(database, part);
 }
@@ -47,11 +65,11 @@ export async function listAccounts(
 /** Counts the accounts of a list up to a number, and those after a position. */
 export async function countAccounts(
   database: Database,
-  { most, ...part }: ListPart & { readonly most?: number; readonly newestFirst?: boolean | undefined } = {},
+  { most, ...part }: ListPart & AccountOrder & { readonly most?: number } = {},
 ): Promise<number> {
   return await countRows(
     database,
-    (sql) => sql`select from accounts a where ${meets(sql, part)} order by id`,
+    (sql) => sql`select from accounts a where ${meets(sql, part)} order by ${columnOf(sql, part)}`,
     { most },
   );
 }
@@ -121,10 +139,14 @@ export async function hasAccount(database: Database, email: string): Promise<boo
   return rows.length > 0;
 }
 
-interface Selection extends ListPart {
+interface Selection extends ListPart, AccountOrder {
   readonly uuid?: string;
   readonly email?: string;
-  readonly newestFirst?: boolean | undefined;
+}
+
+/** Returns the column that sorts the list; both have an index. Identifiers sort by the time at which they were made. */
+function columnOf(sql: Sql, { by }: AccountOrder): Fragment {
+  return by === "email" ? sql`a.email` : sql`a.id`;
 }
 
 async function select(database: Database, selection: Selection): Promise<Account[]> {
@@ -135,18 +157,22 @@ async function select(database: Database, selection: Selection): Promise<Account
              (select count(*) from listed_keys where account_id = a.id) as keys
         from accounts a
        where ${meets(sql, selection)}
-       -- Identifiers sort by the time at which they were made.
-       order by a.id ${selection.newestFirst ? sql`desc` : sql``}
+       order by ${columnOf(sql, selection)} ${selection.newestFirst ? sql`desc` : sql``}
        limit ${selection.limit ?? null}::bigint`,
   );
   return rows.map((row) => ({ id: toId("usr", row.uuid), ...row }));
 }
 
-function meets(sql: Sql, { uuid, email, search, afterUuid, newestFirst }: Selection): Fragment {
+function meets(sql: Sql, selection: Selection): Fragment {
+  const { uuid, email, search, afterUuid, newestFirst, by } = selection;
+  const place =
+    by === "email"
+      ? sql`(select email from accounts where id = ${afterUuid ?? null}::uuid)`
+      : sql`${afterUuid ?? null}::uuid`;
   return sql`
     ${uuid === undefined ? sql`true` : sql`a.id = ${uuid}::uuid`}
     ${email === undefined ? sql`` : sql`and a.email = ${email}::text`}
-    ${afterUuid === undefined ? sql`` : sql`and a.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}
+    ${afterUuid === undefined ? sql`` : sql`and ${columnOf(sql, selection)} ${newestFirst ? sql`<` : sql`>`} ${place}`}
     ${
       // As an array, so that the planner expects few accounts and looks up each by its id.
       search === undefined

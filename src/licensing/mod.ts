@@ -3,8 +3,10 @@
  */
 export { ERASED, ERASING, holdLiving, isErased, isLiving } from "./_erased_email.ts";
 export { ACCOUNT_FIELDS, renderAccount, renderWithErasure } from "./account_fields.ts";
+export { findStandings, MOST_STANDING, type Standing } from "./account_standing.ts";
 export {
   ACCOUNT_CONDITIONS,
+  ACCOUNT_SORTS,
   type Account,
   countAccounts,
   findAccount,
@@ -15,6 +17,7 @@ export {
   hasAccount,
   type ListPart,
   listAccounts,
+  toAccountOrder,
 } from "./accounts.ts";
 export {
   ALLOWANCE_FIELDS,

@@ -55,6 +55,55 @@ describe("The list of accounts", () => {
   });
 });
 
+describe("A row of the list of accounts", () => {
+  const rowOf = async (email: string) =>
+    textsOf(await open(`/accounts?search=${email}`), "tbody tr").find((row) => row.includes(email));
+
+  test("shows the tiers that work, the state of the keys, and the use of the month over all licenses", async () => {
+    const email = "standing@rows.example";
+    const free = await admin.issue({ email, tier: "free" });
+    const lab = await admin.issue({ email, tier: "enterprise" });
+    const ended = await admin.issue({ email, tier: "commercial" });
+    await admin.database.query(
+      (sql) => sql`
+        update licenses set expires_at = ${inDays(-1)}::timestamptz where id = ${ended.licenseUuid}::uuid`,
+    );
+    for (const [{ licenseUuid }, used] of [
+      [free, 40],
+      [lab, 7_000],
+      [ended, 500],
+    ] as const)
+      await admin.database.query(
+        (sql) => sql`
+          insert into usage (license_id, month, used)
+          values (${licenseUuid}::uuid, date_trunc('month', ${admin.clock.now()}::timestamptz at time zone 'utc')::date, ${used}::bigint),
+                 (${licenseUuid}::uuid, date_trunc('month', ${inDays(-40)}::timestamptz at time zone 'utc')::date, 9)`,
+      );
+    expect(await rowOf(email)).toMatch(
+      /^standing@rows\.example.* enterprise, free active ?1 expired 7,540 3 /,
+    );
+    await suspendKey(createLicenseChanges(admin.database), uuidOf(free), by());
+    await suspendKey(createLicenseChanges(admin.database), uuidOf(lab), by());
+    expect(await rowOf(email)).toMatch(/ enterprise, free suspended ?1 expired 7,540 3 /);
+    expect(textsOf(await open("/search?q=rows.example"), "main tbody tr").join(" ")).toContain("7,540");
+  });
+
+  test("of an account with more than 500 keys says so instead", async () => {
+    const { licenseUuid } = await admin.issue({ email: "large@rows.example" });
+    const add = (from: number, to: number) =>
+      admin.database.query(
+        (sql) => sql`
+          insert into keys (id, license_id, hash, hint, mode, created_at)
+          select lpad(to_hex(n), 32, '0')::uuid, ${licenseUuid}::uuid, sha256(('large ' || n)::bytea), 'large', 'live', ${admin.clock.now()}::timestamptz
+            from generate_series(${from}::integer, ${to}::integer) as n`,
+      );
+    await add(2, 500);
+    expect(await rowOf("large@rows.example")).toMatch(/ research active 0 500 /);
+    await add(501, 501);
+    expect(await rowOf("large@rows.example")).toMatch(/ – more than 500 keys – 501 /);
+  });
+});
+
 describe("The page of an account", () => {
   let grace: IssuedKey;
   let path: string;

@@ -11,6 +11,7 @@ import { conditionFields } from "../../src/admin/frame/api/fields.ts";
 import { CONSOLE_ROUTES, ROUTES } from "../../src/admin/things.ts";
 import { ACTIONS, AUDIT_CONDITIONS } from "../../src/audit/mod.ts";
 import type { ListConditions } from "../../src/base/condition.ts";
+import { toId } from "../../src/base/ids.ts";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { conditionOptions } from "../../src/cli/list_options.ts";
 import { type Parameter, toOption } from "../../src/cli/parameter.ts";
@@ -55,9 +56,11 @@ const MONTHS = ["2026-13", "2026", "2026-2", "26-10", "\u00b22026-10", "now", ""
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
-let [token, cookie, keyId] = ["", "", ""];
+let [token, cookie, keyId, licenseId] = ["", "", "", ""];
 beforeAll(async () => {
-  ({ id: keyId } = await admin.issue({ email: "grace@example.org" }));
+  const key = await admin.issue({ email: "grace@example.org" });
+  ({ id: keyId } = key);
+  licenseId = toId("lic", key.licenseUuid);
   token = await admin.token();
   ({ cookie } = await client.logIn());
 });
@@ -68,11 +71,11 @@ describe("the console", () => {
   /** Pages without a condition, and forms. */
   const OTHERS = [
     "/overview",
+    "/keys/:id",
     "/keys/issue",
     "/keys/many",
     "/accounts/:id",
     "/accounts/:id/erasure",
-    "/licenses/:id",
     "/machines/many",
     "/machines/:id",
     "/tiers",
@@ -91,13 +94,12 @@ describe("the console", () => {
   });
 
   for (const [path, wrong] of Object.entries(CONSOLE_CONDITIONS)) {
-    const hasForm = !["/usage.csv", "/models", "/search", "/keys/:id", "/health", "/health/latency"].includes(
-      path,
-    );
+    const withoutForm = ["/usage.csv", "/models", "/search", "/licenses/:id", "/health", "/health/latency"];
+    const hasForm = !withoutForm.includes(path);
 
     /** Returns the page of an address that must be refused, with nothing of the list. */
     async function refuse(query: [name: string, text: string][]): Promise<string> {
-      const answer = await client.send(`${path.replace(":id", keyId)}?${new URLSearchParams(query)}`, {
+      const answer = await client.send(`${path.replace(":id", licenseId)}?${new URLSearchParams(query)}`, {
         cookie,
       });
       expect({ query, status: answer.status }).toEqual({ query, status: 400 });

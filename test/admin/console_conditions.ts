@@ -41,7 +41,7 @@ const AUDIT_CONDITIONS = {
 export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/keys": { ...WRONG_FOR_KEYS, ...PLACE },
   "/keys.csv": WRONG_FOR_KEYS,
-  "/keys/:id": { month: "2026-13" },
+  "/licenses/:id": { month: "2026-13" },
   "/accounts": { search: "!!", sort: "created", ...PLACE },
   "/machines": {
     ...{ account: "Grace", license: "lic_1", key: "key_1", state: "free", sort: "latest_used" },

@@ -79,3 +79,70 @@ describe.each(["keys", "accounts", "machines"])("the list of %s", (list) => {
     expect(await onPage("")).toEqual(oldest.toReversed());
   });
 });
+
+describe("the list of accounts by e-mail", () => {
+  test("is the same at every door, over all pages, also for e-mails that share a beginning", async () => {
+    for (const name of ["b", "a", "ab", "a-b"]) await admin.issue({ email: `${name}@order.example` });
+    const emails = (rows: readonly Record<string, unknown>[]) => rows.map(({ email }) => String(email));
+    const { database } = admin;
+    const rows = await database.query<{ email: string; id: string }>(
+      (sql) => sql`select email, 'usr_' || replace(id::text, '-', '') as id from accounts order by email`,
+    );
+    const [all, [first]] = [emails(rows), rows];
+    expect(emails(await readAll(admin, "/accounts?limit=2&sort=email"))).toEqual(all);
+    const command = ["accounts", "list", "--sort", "email"];
+    expect(emails(await commands.json(command))).toEqual(all);
+    expect(emails(await commands.json([...command, "--after", first?.id ?? ""]))).toEqual(all.slice(1));
+    const shown = async (query: string) => {
+      const { text } = await client.send(`/accounts?sort=email${query}`, { cookie });
+      return [...text.matchAll(/<th scope="row">.*?<bdi>(.*?)<\/bdi>/gs)].map(([, email]) => email);
+    };
+    expect(await shown("")).toEqual(all);
+    expect(await shown(`&after=${first?.id}`)).toEqual(all.slice(1));
+    expect(await shown(`&before=${rows.at(-1)?.id}`)).toEqual(all);
+  });
+});
+
+describe("the order of a list that an operator chooses", () => {
+  const captionOf = (text: string) => /<caption>(?:<span[^>]*>)?([^<;]*)/.exec(text)?.[1];
+  const open = async (path: string, kept = "") => {
+    const { headers, text } = await client.send(path, { cookie: `${cookie}; ${kept}` });
+    const [set] = headers.getSetCookie();
+    return { caption: captionOf(text), set, text };
+  };
+
+  test("is kept for this list alone, until another one is chosen, and counts where no condition is asked for", async () => {
+    const chosen = await open("/accounts?sort=email");
+    expect(chosen.set).toMatch(
+      /^claviger_\d+_order=email; Max-Age=34560000; Path=\/console\/accounts; HttpOnly; SameSite=Strict$/,
+    );
+    const [kept = ""] = chosen.set?.split(";") ?? [];
+    const again = await open("/accounts", kept);
+    expect(again.caption).toEndWith("accounts, by e-mail");
+    expect(again.text).toContain('<option value="email" selected');
+    expect(again.set).toBeUndefined();
+    expect((await open("/accounts?search=example", kept)).caption).toEndWith(", newest first");
+    const back = await open("/accounts?search=&sort=", kept);
+    expect(back.caption).toEndWith(", newest first");
+    expect(back.set).toMatch(/^claviger_\d+_order=; Max-Age=0; Path=\/console\/accounts/);
+  });
+
+  test("is neither kept nor taken if the list does not have it", async () => {
+    expect((await open("/accounts?sort=most_used")).set).toBeUndefined();
+    const name = (await open("/accounts?sort=oldest")).set?.split("=")[0];
+    for (const wrong of ["most_used", "x".repeat(3_000), "%00", "email&after=1"])
+      expect((await open("/accounts", `${name}=${wrong}`)).caption).toEndWith(", newest first");
+    expect((await open("/models?sort=newest")).set).toBeUndefined();
+  });
+});
+
+test("a list says by which of its columns it has no order, and why", async () => {
+  const hint = async (path: string) =>
+    /<p class="hint">(There is no order by [^<]*)/.exec((await client.send(path, { cookie })).text)?.[1];
+  expect(await hint("/keys")).toBe(
+    "There is no order by account, state, tier, mode: each page would read every key.",
+  );
+  expect(await hint("/accounts")).toBe(
+    "There is no order by tier, state, used this month, keys: each page would read every account.",
+  );
+});

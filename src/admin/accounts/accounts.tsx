@@ -1,32 +1,61 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { ORDERS } from "../../base/condition.ts";
 import { idRule } from "../../base/ids.ts";
-import { renderCount } from "../../base/render_count.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
-import { type Account, countAccounts, listAccounts, searchAccounts, TOO_WIDE } from "../../licensing/mod.ts";
+import type { Database } from "../../database/mod.ts";
+import {
+  ACCOUNT_SORTS,
+  type Account,
+  countAccounts,
+  findStandings,
+  isErased,
+  listAccounts,
+  MOST_STANDING,
+  type Standing,
+  searchAccounts,
+  TOO_WIDE,
+  toAccountOrder,
+} from "../../licensing/mod.ts";
 import { SEARCH_HINT, TextField } from "../frame/console/components/form.tsx";
 import { bothWays, OrderField } from "../frame/console/components/list.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
-import { AccountLink, Day, Name } from "../frame/console/components/values.tsx";
+import { Customer, Day, Lines, Pill } from "../frame/console/components/values.tsx";
 import { fieldOf } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
 import { ACCOUNT_ENTRIES } from "./accounts_routes.ts";
 
 const ENTRIES = { ...ACCOUNT_ENTRIES, after: v.optional(parsedField(idRule("usr"))) } as const;
 
+export interface ListedAccount extends Account {
+  /** Undefined for an account with more than {@linkcode MOST_STANDING} keys. */
+  readonly standing: Standing | undefined;
+}
+
+/** Lists accounts, each with what it has and uses. */
+export async function listWithStandings(
+  database: Database,
+  part: Parameters<typeof listAccounts>[1],
+  now: Date,
+): Promise<ListedAccount[]> {
+  const accounts = await listAccounts(database, part);
+  const uuids = accounts.flatMap(({ uuid, keys }) => (keys > MOST_STANDING ? [] : [uuid]));
+  const standings = await findStandings(database, uuids, now);
+  return accounts.map((account) => ({ ...account, standing: standings.get(account.uuid) }));
+}
+
 /** The list of accounts. */
-export const ACCOUNTS: List<typeof ENTRIES, Account> = {
+export const ACCOUNTS: List<typeof ENTRIES, ListedAccount> = {
   title: "Accounts",
   path: "/accounts",
   scope: "accounts:read",
   entries: ENTRIES,
-  async find({ options: { database } }, { search: text, sort = "newest" }) {
+  async find({ options: { database }, now }, { search: text, sort = "newest" }) {
     const search = text === undefined ? undefined : await searchAccounts(database, text);
-    const filter = { search, newestFirst: sort === "newest" };
+    const filter = { search, ...toAccountOrder(sort) };
     return {
       ...bothWays(filter, {
-        list: (filter) => listAccounts(database, filter),
+        list: (filter) => listWithStandings(database, filter, now),
         count: (filter) => countAccounts(database, filter),
       }),
       warning: search?.isTooWide ? TOO_WIDE : undefined,
@@ -36,16 +65,27 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
   Fields: (asked) => (
     <>
       <TextField {...fieldOf(asked, "search")} label="Search" type="search" hint={SEARCH_HINT} />
-      <OrderField {...fieldOf(asked, "sort")} orders={ORDERS} />
+      <OrderField {...fieldOf(asked, "sort")} orders={ACCOUNT_SORTS} />
     </>
   ),
   columns: ({ now }) => [
-    { label: "Account", cell: ({ id, email }) => <AccountLink id={id} email={email} /> },
-    { label: "Name", cell: ({ name, email }) => <Text text={name === email ? "" : name} /> },
-    { label: "Organization", cell: ({ organization }) => <Text text={organization} /> },
+    {
+      label: "Account",
+      sorts: ["email"],
+      cell: ({ id, email, name, organization }) => (
+        <Customer userId={id} email={email} more={[name === email ? "" : name, organization]} />
+      ),
+    },
+    {
+      label: "Tier",
+      cell: ({ standing }) => (standing?.tiers.length ? standing.tiers.join(", ") : NOTHING),
+    },
+    { label: "State", cell: StateOfAccount },
+    numeric("Used this month", ({ standing }) => (standing ? renderCount(standing.used) : NOTHING)),
     numeric("Keys", ({ id, keys }) => <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>),
     {
       label: "Created",
+      needs: "middle",
       sorts: ["newest", "oldest"],
       cell: ({ createdAt }) => <Day at={createdAt} now={now} />,
     },
@@ -61,6 +101,21 @@ export const ACCOUNTS: List<typeof ENTRIES, Account> = {
   ),
 };
 
-function Text({ text }: { readonly text: string }) {
-  return text === "" ? <span class="muted">–</span> : <Name text={text} />;
+const NOTHING = <span class="muted">–</span>;
+
+/** The states of the keys of an account, the most useful one first, or what became of the account. */
+function StateOfAccount(account: ListedAccount) {
+  if (isErased(account)) return <Pill tone="expired">erased</Pill>;
+  if (account.erasingSince !== null) return <Pill tone="warning">being erased</Pill>;
+  const { standing } = account;
+  if (standing === undefined)
+    return <span class="muted">{`more than ${counted(MOST_STANDING, "key")}`}</span>;
+  const [first, ...others] = standing.states;
+  if (first === undefined) return NOTHING;
+  return (
+    <Lines
+      text={<span class={`state ${first.state}`}>{first.state}</span>}
+      more={others.map(({ state, keys }) => `${renderCount(keys)} ${state}`).join(", ")}
+    />
+  );
 }

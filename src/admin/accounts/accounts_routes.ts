@@ -16,6 +16,7 @@ import {
   renderWithErasure,
   renewAccount,
   TEXT_RULES,
+  toAccountOrder,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, OVER, renderUsageByMonth } from "../../usage/mod.ts";
@@ -51,8 +52,10 @@ export const ACCOUNT_ROUTES = [
         async find({ position, limit }, { search: text, sort }) {
           const search = await findSearch(database, text);
           if (isRefusal(search)) return search;
-          const newestFirst = sort === "newest";
-          return await listAccounts(database, { search, newestFirst, afterUuid: position, limit });
+          return await listAccounts(database, {
+            ...{ search, afterUuid: position, limit },
+            ...toAccountOrder(sort),
+          });
         },
         positionOf: ({ uuid }) => uuid,
         render: renderWithErasure,

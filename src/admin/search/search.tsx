@@ -14,7 +14,6 @@ import { findKey, findKeysIn, hashApiKey, listKeys } from "../../licensing/keys/
 import {
   findAccountNamed,
   findKeyEnds,
-  listAccounts,
   parseKeyParts,
   SEARCH_TEXT,
   SEARCHED,
@@ -26,7 +25,7 @@ import {
 import { listRegistered } from "../../models/mod.ts";
 import { listOperators, type Operator } from "../../operators/mod.ts";
 import { operatorColumns } from "../access/lists.tsx";
-import { ACCOUNTS } from "../accounts/accounts.tsx";
+import { ACCOUNTS, listWithStandings } from "../accounts/accounts.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { toAddress } from "../frame/console/components/list.tsx";
 import { type Column, Table } from "../frame/console/components/table.tsx";
@@ -145,7 +144,7 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
     // The keys of a few accounts fill the group; those of a thousand take 0.1 s.
     findKeys({ accountUuids: search.accountUuids.slice(0, 5 * MOST), text: "", licenseUuids: [] }),
     may("accounts:read")
-      ? listAccounts(database, { ...page, search: { ...search, text: "", licenseUuids: [] } })
+      ? listWithStandings(database, { ...page, search: { ...search, text: "", licenseUuids: [] } }, now)
       : [],
     may("models:read") ? listRegistered(database, { search: text, limit: MOST + 1 }) : [],
     may("admin") ? listOperators(database) : [],

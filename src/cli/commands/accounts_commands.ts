@@ -14,6 +14,7 @@ import {
   renderWithErasure,
   renewAccount,
   TEXT_RULES,
+  toAccountOrder,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
@@ -31,7 +32,7 @@ const list = databaseCommand({
   options: { ...listOptions("usr"), ...conditionOptions(ACCOUNT_CONDITIONS) },
   async run(values, call) {
     await printList(call, values, {
-      read: (part) => listAccounts(call.database, { ...part, newestFirst: values.sort === "newest" }),
+      read: (part) => listAccounts(call.database, { ...part, ...toAccountOrder(values.sort) }),
       positionOf: ({ uuid }) => uuid,
       toCells: renderAccount,
       toJson: renderWithErasure,

@@ -25,6 +25,7 @@ import { Foreign } from "./components/values.tsx";
 import { type Asked, nameConditions, readConditions } from "./conditions.ts";
 import type { FieldsOf } from "./form_fields.ts";
 import type { Need } from "./may.ts";
+import { withChosenOrder } from "./order_cookie.ts";
 import type { Page } from "./page.tsx";
 import { type ConsoleRoute, page } from "./route.ts";
 import type { Visit } from "./visit.ts";
@@ -86,7 +87,7 @@ export function listRoutes<Entries extends WithAfter, Row>(
   list: List<Entries, Row>,
 ): readonly [ConsoleRoute, ...ConsoleRoute[]] {
   const { path, scope } = list;
-  const first = page(path, scope, (visit) => listPage(list, visit));
+  const first = page(path, scope, (visit, c) => listPage(list, withChosenOrder(list, visit, c)));
   return list.csv === undefined
     ? [first]
     : [first, page(`${path}.csv`, scope, (visit) => listCsv(list, visit))];
@@ -129,7 +130,9 @@ async function listPage<Entries extends WithAfter, Row>(
       )}
     </>
   );
-  const table = <Table caption={caption} columns={columns(visit)} rows={rows} order={{ sort, toPath }} />;
+  const shown = columns(visit);
+  const table = <Table caption={caption} columns={shown} rows={rows} order={{ sort, toPath }} />;
+  const unsorted = shown.flatMap(({ label, sorts = [] }) => (sorts.length > 0 ? [] : [label.toLowerCase()]));
   return {
     title: list.title,
     beside: list.beside?.(visit),
@@ -175,6 +178,9 @@ async function listPage<Entries extends WithAfter, Row>(
             </>
           )}
         </Pages>
+        {rows.length > 1 && unsorted.length > 0 && (
+          <p class="hint">{`There is no order by ${unsorted.join(", ")}: each page would read every ${noun}.`}</p>
+        )}
       </>
     ),
   };

@@ -115,6 +115,7 @@ export function renderPlace(noun: string, { rows, total, skipped }: PageOfList<u
 
 /** Names an order: `most_used` is `most used first`. */
 export function renderOrder(sort: string): string {
+  if (sort === "email") return "by e-mail";
   return `${sort.replaceAll("_", " ")} first${sort === "soonest_expiry" ? ", expired ones before" : ""}`;
 }
 
