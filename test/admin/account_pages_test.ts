@@ -85,6 +85,7 @@ describe("A row of the list of accounts", () => {
     await suspendKey(createLicenseChanges(admin.database), uuidOf(free), by());
     await suspendKey(createLicenseChanges(admin.database), uuidOf(lab), by());
     expect(await rowOf(email)).toMatch(/ enterprise, free suspended ?1 expired 7,540 3 /);
+    await admin.issue({ email: "another@rows.example" });
     expect(textsOf(await open("/search?q=rows.example"), "main tbody tr").join(" ")).toContain("7,540");
   });
 
