@@ -260,7 +260,7 @@ describe("The page of an account", () => {
     const text = await open(`/accounts/${userId}`);
     expect(textsOf(text, ".facts bdi")).toEqual([`${HOSTILE}\\u202e`, HOSTILE]);
     expect(text).not.toContain("<img");
-    expect(textsOf(text, "title")).toEqual(["hostile@example.org – Claviger"]);
+    expect(textsOf(text, "title")).toEqual([`Account: ${HOSTILE}\\u202e, ${HOSTILE} – Claviger`]);
     const unknown = await client.send(`/accounts/usr_${"0".repeat(32)}`, { cookie: cookies.viewer });
     expect(unknown.status).toBe(404);
     expect(mainOf(unknown.text)).toContain("Cannot show account: no account has that id.");

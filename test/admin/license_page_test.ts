@@ -125,7 +125,7 @@ describe("The page of a license", () => {
     expect(textsOf(changed.text, ".notice")[0]).toContain(
       "tier: free → commercial. It applies to all keys of the license.",
     );
-    expect(mainOf(changed.text)).toContain("Account id");
+    expect(textsOf(changed.text, ".under")[0]).toContain(`Account begun@license.example, ${key.userId}`);
     for (const from of [`/accounts/${other.userId}`, "//evil.example", "https://evil.example/"]) {
       const { location } = await client.send(`${path}/tier`, { cookie, form: { tier: "free", from } });
       expect(location).toStartWith(`/console${path}?done=`);

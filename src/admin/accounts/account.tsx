@@ -3,7 +3,6 @@
 import { type Month, monthOf, toMonth, toMonthText } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import { escapeControls } from "../../base/text/mod.ts";
 import { type KeySummary, listKeys, sentenceOf } from "../../licensing/keys/mod.ts";
 import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
@@ -18,6 +17,7 @@ import {
   LicenseLink,
   Lines,
   NONE,
+  nameOfCustomer,
   State,
   Used,
 } from "../frame/console/components/values.tsx";
@@ -79,7 +79,13 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
   }));
   const over = years?.[1].reduce((sum, month) => sum + month.over, 0) ?? 0;
   return {
-    title: escapeControls(email),
+    title: nameOfCustomer(account),
+    what: "Account",
+    under: (
+      <>
+        Account <Foreign text={email} />, <Id id={id} />
+      </>
+    ),
     beside: may("keys:issue") && !isErased(account) && account.erasingSince === null && (
       <IssueButton query={`?${new URLSearchParams({ email })}`} />
     ),
@@ -89,7 +95,6 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
         <RefusedKeys keys={keys} now={now} />
         <Facts
           facts={[
-            ["Account id", <Id id={id} />],
             ["Name", name === email ? NONE : <Foreign text={name} />],
             ["Organization", organization === "" ? NONE : <Foreign text={organization} />],
             ["Created", <Day at={createdAt} now={now} />],
