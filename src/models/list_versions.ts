@@ -63,29 +63,50 @@ function columns(sql: Sql): Fragment {
          v.retired_at as "retiredAt"`;
 }
 
-interface Selection {
+/** The order of a list of models: by default that of their creation. */
+interface ModelOrder {
+  readonly by?: "name" | undefined;
+  /** The newest models, or the last names, first; `afterUuid` then selects older or earlier ones. */
+  readonly newestFirst?: boolean | undefined;
+}
+
+/** Returns the column that sorts the list; both have an index. */
+function columnOf(sql: Sql, { by }: ModelOrder): Fragment {
+  return by === "name" ? sql`m.name` : sql`m.id`;
+}
+
+/** Returns the condition that a model comes after the one with a UUID. */
+function isAfter(
+  sql: Sql,
+  { by, newestFirst, afterUuid }: ModelOrder & Pick<Selection, "afterUuid">,
+): Fragment {
+  if (afterUuid === undefined) return sql`true`;
+  const place =
+    by === "name" ? sql`(select name from models where id = ${afterUuid}::uuid)` : sql`${afterUuid}::uuid`;
+  return sql`${columnOf(sql, { by })} ${newestFirst ? sql`<` : sql`>`} ${place}`;
+}
+
+interface Selection extends ModelOrder {
   readonly name?: string;
   /** Only models whose name contains this text, in any case; the model with this name comes first. */
   readonly search?: string;
   /** Only models after the model with this UUID. */
   readonly afterUuid?: string | undefined;
-  readonly oldestFirst?: boolean | undefined;
   readonly limit: number;
 }
 
-/** Counts all models up to a number, or those after the one with a UUID, oldest first. */
-export async function countRegistered(database: Database, afterUuid?: string): Promise<number> {
-  return await countRows(
-    database,
-    (sql) =>
-      sql`select from models where ${afterUuid ?? null}::uuid is null or id > ${afterUuid ?? null}::uuid`,
-  );
+/** Counts all models up to a number, or those after the one with a UUID. */
+export async function countRegistered(
+  database: Database,
+  part: ModelOrder & Pick<Selection, "afterUuid">,
+): Promise<number> {
+  return await countRows(database, (sql) => sql`select from models m where ${isAfter(sql, part)}`);
 }
 
 /** Lists a part of all models, by default newest first. */
 export async function listRegistered(
   database: Database,
-  { name, search, afterUuid, oldestFirst = false, limit }: Selection,
+  { name, search, afterUuid, limit, by, newestFirst = true }: Selection,
 ): Promise<RegisteredModel[]> {
   const rows = await database.read<Row>(
     (sql) => sql`
@@ -102,9 +123,9 @@ export async function listRegistered(
         left join accounts a on a.id = m.owner_account_id
        where ${name === undefined ? sql`true` : sql`m.name = ${name}`}
          ${search === undefined ? sql`` : sql`and strpos(lower(m.name), lower(${search}::text)) > 0`}
-         ${afterUuid === undefined ? sql`` : sql`and m.id ${oldestFirst ? sql`>` : sql`<`} ${afterUuid}::uuid`}
+         and ${isAfter(sql, { by, newestFirst, afterUuid })}
        order by ${search === undefined ? sql`` : sql`lower(m.name) = lower(${search}::text) desc,`}
-                m.id ${oldestFirst ? sql`` : sql`desc`}
+                ${columnOf(sql, { by })} ${newestFirst ? sql`desc` : sql``}
        limit ${limit}::bigint`,
   );
   return rows.map(({ uuid, name, listedVersion, ownerUuid, email, versions, ...shown }) => ({

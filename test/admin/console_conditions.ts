@@ -48,7 +48,7 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
     unseen: "a month",
     ...PLACE,
   },
-  "/models": PLACE,
+  "/models": { sort: "size", ...PLACE },
   "/audit": { ...AUDIT_CONDITIONS, ...PLACE },
   "/audit.csv": AUDIT_CONDITIONS,
   "/usage": { month: "November", ...PLACE },

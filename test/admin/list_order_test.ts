@@ -104,6 +104,19 @@ describe("the list of accounts by e-mail", () => {
   });
 });
 
+test("the list of models has the orders that its head offers: by name, newest and oldest first", async () => {
+  const names = async (query: string) => {
+    const { text } = await client.send(`/models${query}`, { cookie });
+    return [...text.matchAll(/<th scope="row">.*?<bdi>(.*?)<\/bdi>/gs)].map(([, name]) => name);
+  };
+  await add(admin, "a-last");
+  expect(await names("")).toEqual(["a-last", "newer", "older"]);
+  expect(await names("?sort=oldest")).toEqual(["older", "newer", "a-last"]);
+  expect(await names("?sort=name")).toEqual(["a-last", "newer", "older"]);
+  await add(admin, "z-last");
+  expect(await names("?sort=name")).toEqual(["a-last", "newer", "older", "z-last"]);
+});
+
 describe("the order of a list that an operator chooses", () => {
   const captionOf = (text: string) => /<caption>(?:<span[^>]*>)?([^<;]*)/.exec(text)?.[1];
   const open = async (path: string, kept = "") => {
@@ -133,7 +146,7 @@ describe("the order of a list that an operator chooses", () => {
     const name = (await open("/accounts?sort=oldest")).set?.split("=")[0];
     for (const wrong of ["most_used", "x".repeat(3_000), "%00", "email&after=1"])
       expect((await open("/accounts", `${name}=${wrong}`)).caption).toEndWith(", newest first");
-    expect((await open("/models?sort=newest")).set).toBeUndefined();
+    expect((await open("/audit?sort=newest")).set).toBeUndefined();
   });
 });
 

@@ -101,6 +101,8 @@ const LISTS = [
   "/machines?state=active",
   "/machines?sort=oldest&state=active",
   "/models",
+  "/models?sort=name",
+  "/accounts?sort=email",
   "/audit",
   "/audit?action=key.issue",
   "/usage",

@@ -1,15 +1,20 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
+import { ORDERS } from "../../base/condition.ts";
 import { idRule, toId } from "../../base/ids.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import { countRegistered, listRegistered, type RegisteredModel, toBytes } from "../../models/mod.ts";
+import { bothWays } from "../frame/console/components/list.tsx";
 import { numeric } from "../frame/console/components/table.tsx";
 import { AccountLink, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { List } from "../frame/console/list_page.tsx";
 import { ADD_PATH } from "./add_model.tsx";
 
-const ENTRIES = { after: v.optional(parsedField(idRule("mdl"))) } as const;
+const ENTRIES = {
+  sort: v.optional(v.picklist([...ORDERS, "name"], `must be one of ${[...ORDERS, "name"].join(", ")}`)),
+  after: v.optional(parsedField(idRule("mdl"))),
+} as const;
 
 /** The list of models, including models that clients do not see. */
 export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
@@ -17,14 +22,19 @@ export const MODELS: List<typeof ENTRIES, RegisteredModel> = {
   path: "/models",
   scope: "models:read",
   entries: ENTRIES,
-  find: ({ options: { database } }) => ({
-    read: (afterUuid, limit, oldestFirst) => listRegistered(database, { afterUuid, limit, oldestFirst }),
-    count: (afterUuid) => countRegistered(database, afterUuid),
-  }),
+  find: ({ options: { database } }, { sort = "newest" }) =>
+    bothWays(
+      { newestFirst: sort === "newest", by: sort === "name" ? ("name" as const) : undefined },
+      {
+        list: (part) => listRegistered(database, part),
+        count: (part) => countRegistered(database, part),
+      },
+    ),
   toAfter: ({ uuid }) => toId("mdl", uuid),
   columns: () => [
     {
       label: "Model",
+      sorts: ["name", "newest", "oldest"],
       cell: ({ name }) => (
         <a href={`/console/models/${encodeURIComponent(name)}`}>
           <Foreign text={name} />

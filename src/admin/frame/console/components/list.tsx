@@ -115,7 +115,8 @@ export function renderPlace(noun: string, { rows, total, skipped }: PageOfList<u
 
 /** Names an order: `most_used` is `most used first`. */
 export function renderOrder(sort: string): string {
-  if (sort === "email") return "by e-mail";
+  const alphabetical = { email: "by e-mail", name: "by name" }[sort];
+  if (alphabetical !== undefined) return alphabetical;
   return `${sort.replaceAll("_", " ")} first${sort === "soonest_expiry" ? ", expired ones before" : ""}`;
 }
 

@@ -75,7 +75,7 @@ function classesOf<Row>(columns: TableProps<Row>["columns"], stays: TableProps<R
 /** The head of a column: its link sorts the rows by it, or turns their order round. */
 function Head<Row>({ label, isNumeric, sorts = [], order }: Column<Row> & Pick<TableProps<Row>, "order">) {
   const at = sorts.indexOf(order?.sort ?? "");
-  const isAscending = /^(oldest|soonest|email)/.test(order?.sort ?? "");
+  const isAscending = /^(oldest|soonest|email|name)/.test(order?.sort ?? "");
   const next = sorts[(at + 1) % sorts.length];
   return (
     <th
