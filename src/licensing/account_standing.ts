@@ -5,7 +5,7 @@ import { type ListedState, listedState } from "./key_states.ts";
 import { TIERS, type Tier } from "./tiers.ts";
 
 /** An account with more keys or licenses has no standing: adding them up would take too long for a list. */
-export const MOST_STANDING = 500;
+export const MOST_STANDING = 100;
 
 export interface Standing {
   /** The tiers of the keys that are neither revoked nor expired, the highest first. */

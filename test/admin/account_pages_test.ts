@@ -89,7 +89,7 @@ describe("A row of the list of accounts", () => {
     expect(textsOf(await open("/search?q=rows.example"), "main tbody tr").join(" ")).toContain("7,540");
   });
 
-  test("of an account with more than 500 keys says so instead", async () => {
+  test("of an account with more than 100 keys says so instead", async () => {
     const { licenseUuid } = await admin.issue({ email: "large@rows.example" });
     const add = (from: number, to: number) =>
       admin.database.query(
@@ -98,10 +98,10 @@ describe("A row of the list of accounts", () => {
           select lpad(to_hex(n), 32, '0')::uuid, ${licenseUuid}::uuid, sha256(('large ' || n)::bytea), 'large', 'live', ${admin.clock.now()}::timestamptz
             from generate_series(${from}::integer, ${to}::integer) as n`,
       );
-    await add(2, 500);
-    expect(await rowOf("large@rows.example")).toMatch(/ research active 0 500 /);
-    await add(501, 501);
-    expect(await rowOf("large@rows.example")).toMatch(/ – more than 500 keys – 501 /);
+    await add(2, 100);
+    expect(await rowOf("large@rows.example")).toMatch(/ research active 0 100 /);
+    await add(101, 101);
+    expect(await rowOf("large@rows.example")).toMatch(/ – more than 100 keys – 101 /);
   });
 });
 
