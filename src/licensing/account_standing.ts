@@ -7,7 +7,7 @@ import { TIERS, type Tier } from "./tiers.ts";
 /** An account with more keys or licenses has no standing: adding them up would take too long for a list. */
 export const MOST_STANDING = 100;
 
-export interface Standing {
+export interface AccountStanding {
   /** The tiers of the keys that are neither revoked nor expired, the highest first. */
   readonly tiers: readonly Tier[];
   /** How many keys are in each state, those that work first; states without keys are left out. */
@@ -30,7 +30,7 @@ export async function findStandings(
   database: Database,
   uuids: readonly string[],
   now: Date,
-): Promise<ReadonlyMap<string, Standing>> {
+): Promise<ReadonlyMap<string, AccountStanding>> {
   const rows = await database.read<Row>(
     (sql) => sql`
       select a.id as uuid, coalesce(k.keys, '[]') as keys, coalesce(k.count, 0) > ${MOST_STANDING} or u.licenses > ${MOST_STANDING} as "isLarge",
@@ -52,7 +52,7 @@ export async function findStandings(
   );
 }
 
-function toStanding(keys: Row["keys"], used: number): Standing {
+function toStanding(keys: Row["keys"], used: number): AccountStanding {
   const works = keys.filter(({ state }) => state !== "revoked" && state !== "expired");
   const countOf = (state: ListedState) =>
     keys.reduce((sum, each) => (each.state === state ? sum + each.count : sum), 0);

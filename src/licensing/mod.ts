@@ -3,7 +3,7 @@
  */
 export { ERASED, ERASING, holdLiving, isErased, isLiving } from "./_erased_email.ts";
 export { ACCOUNT_FIELDS, renderAccount, renderWithErasure } from "./account_fields.ts";
-export { findStandings, MOST_STANDING, type Standing } from "./account_standing.ts";
+export { type AccountStanding, findStandings, MOST_STANDING } from "./account_standing.ts";
 export {
   ACCOUNT_CONDITIONS,
   ACCOUNT_SORTS,

@@ -7,12 +7,12 @@ import type { Database } from "../../database/mod.ts";
 import {
   ACCOUNT_SORTS,
   type Account,
+  type AccountStanding,
   countAccounts,
   findStandings,
   isErased,
   listAccounts,
   MOST_STANDING,
-  type Standing,
   searchAccounts,
   TOO_WIDE,
   toAccountOrder,
@@ -29,7 +29,7 @@ const ENTRIES = { ...ACCOUNT_ENTRIES, after: v.optional(parsedField(idRule("usr"
 
 export interface ListedAccount extends Account {
   /** Undefined for an account with more than {@linkcode MOST_STANDING} keys. */
-  readonly standing: Standing | undefined;
+  readonly standing: AccountStanding | undefined;
 }
 
 /** Lists accounts, each with what it has and uses. */
