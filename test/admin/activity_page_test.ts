@@ -103,7 +103,15 @@ describe("After ten weeks with a storm of refusals", () => {
     const text = await open("/activity?by=endpoint");
     expect(textsOf(text, "main figcaption")[0]).toContain("Answers, by request");
     expect(textsOf(text, ".legend li")).toEqual([
-      ...["checks of keys", "events", "lists of models", "refreshed licenses", "other", "all others", "not over"],
+      ...[
+        "checks of keys",
+        "events",
+        "lists of models",
+        "refreshed licenses",
+        "other",
+        "all others",
+        "not over",
+      ],
     ]);
     const earlier = await open(linkTo(text, "Earlier"));
     expect(attributesOf(earlier, "#by option[selected]", "value")).toEqual(["endpoint"]);

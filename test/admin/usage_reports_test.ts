@@ -207,7 +207,7 @@ describe("POST /admin/v1/usage/reports", () => {
         const sent = post(slow, query, token);
         answer = sent;
         // Another report had taken its room.
-        sent.then(({ status }) => {
+        void sent.then(({ status }) => {
           if (status === 429) answer = undefined;
         });
       };
