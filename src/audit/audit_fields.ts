@@ -10,7 +10,11 @@ const TEXT = v.nullable(v.string());
 const VALUES = v.nullable(v.record(v.string(), v.unknown()));
 
 export const AUDIT_FIELDS = {
-  id: field(count(1), ({ id }) => id),
+  id: field(
+    count(1),
+    ({ id }) => id,
+    "The number of the row. A restored database gives it again, to another row",
+  ),
   at: field(timestamp(), ({ at }) => toTimestamp(at)),
   actor: field(v.pipe(v.string(), v.examples(["token:shop"])), ({ actor }) => actor),
   door: field(v.nullable(oneOfThese(Object.values(DOORS))), ({ door }) => door),
@@ -23,6 +27,11 @@ export const AUDIT_FIELDS = {
   reason: field(TEXT, ({ reason }) => reason),
   request: field(TEXT, ({ request }) => request),
   address: field(TEXT, ({ address }) => address),
+  unique_id: field(
+    v.nullable(identifier("aud")),
+    ({ uniqueId }) => uniqueId,
+    "No other row ever has it, also after a restore; null for a row that a version before 0.6 wrote",
+  ),
 } as const;
 
 /** Renders a row of the audit log as JSON, for `--json` of the command and for the API. */

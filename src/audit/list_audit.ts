@@ -24,6 +24,8 @@ export interface AuditRow {
   readonly request: string | null;
   /** The address that the request came from; null for a command. */
   readonly address: string | null;
+  /** The identifier `aud_…`, which no other row ever has; null for rows of an older program. */
+  readonly uniqueId: string | null;
 }
 
 /** A row with its position among all rows. */
@@ -126,7 +128,8 @@ function partsAfter(position: string | undefined, isNewestFirst: boolean): ((sql
 export function columns(sql: Sql): Fragment {
   return sql`id, at, actor, door, action, account_id as "userId", license_id as "licenseId", key_id as "keyId",
              ${withEmail(sql, { values: sql`before`, email: sql`old_email` })} as before,
-             ${withEmail(sql, { values: sql`after`, email: sql`new_email` })} as after, reason, request, address`;
+             ${withEmail(sql, { values: sql`after`, email: sql`new_email` })} as after, reason, request, address,
+             unique_id as "uniqueId"`;
 }
 
 /** Returns the values of a row, with the e-mail of the account if the row changed it and the person is not erased. */
@@ -150,6 +153,7 @@ export function toAuditRow(row: AuditRow): AuditRow {
     keyId: row.keyId && toId("key", row.keyId),
     before: withTimestamps(row.before),
     after: withTimestamps(row.after),
+    uniqueId: row.uniqueId && toId("aud", row.uniqueId),
   };
 }
 

@@ -274,7 +274,7 @@ describe("GET /audit.csv", () => {
     expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
     const [heading = "", ...lines] = text.trimEnd().split("\r\n");
     expect(heading).toBe(
-      "id,at,actor,door,action,user_id,license_id,key_id,before,after,reason,request,address",
+      "id,at,actor,door,action,user_id,license_id,key_id,before,after,reason,request,address,unique_id",
     );
     expect(lines).toHaveLength(70);
     const cells = parseCsvLine(lines[0] ?? "") ?? [];

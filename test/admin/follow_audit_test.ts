@@ -19,6 +19,8 @@ import { useFolder } from "../support/use_folder.ts";
 import { commandsOn } from "./commands_on.ts";
 
 interface AuditRow {
+  readonly id: number;
+  readonly unique_id: string | null;
   readonly action: string;
   readonly actor: string;
   readonly reason: string | null;
@@ -161,13 +163,15 @@ describe("GET /audit", () => {
     }
   });
 
-  test("answers 410 to a cursor after a restore, and the restored log begins again", async () => {
+  test("answers 410 to a cursor after a restore, and the restored log begins again, whose new rows have ids of their own", async () => {
     const key = await admin.issue();
     await suspend(key.id, "before the backup");
     const { rows, next } = await follow("", ({ reason }) => reason === "before the backup");
     const target = await createTestDatabase({ empty: true });
     const path = join(folder, "backup");
     await backUp(admin.testDatabase.address, path);
+    await suspend((await admin.issue()).id, "lost");
+    const lost = (await follow("", ({ reason }) => reason === "lost", next)).rows;
     await tryRestore(target.address, await prove(path));
     const restored = await startAdmin({ on: target });
     try {
@@ -187,6 +191,12 @@ describe("GET /audit", () => {
         if (body.data.length === 0) await Bun.sleep(20);
       }
       expect(seen.slice(0, rows.length)).toEqual(rows);
+      // The restored database gives the numbers of lost rows again.
+      const others = seen.slice(rows.length);
+      expect(others.map(({ id }) => id)).toContain(lost[0]?.id ?? 0);
+      const uniqueIds = [...rows, ...lost, ...others].map(({ unique_id }) => unique_id);
+      expect(new Set(uniqueIds).size).toBe(uniqueIds.length);
+      for (const id of uniqueIds) expect(id).toMatch(/^aud_[0-9a-f]{32}$/);
     } finally {
       await restored.close();
       await target.close();

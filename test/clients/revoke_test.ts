@@ -107,6 +107,7 @@ test("POST /v1/auth/revoke writes actor, action, time and reason to the audit lo
       reason: "laptop stolen",
       request: expect.stringMatching(/^req_[0-9a-f]{32}$/),
       address: "127.0.0.1",
+      uniqueId: expect.stringMatching(/^aud_[0-9a-f]{32}$/),
     },
   ]);
 });
