@@ -108,7 +108,7 @@ dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/node_bundle.ts --outfile dist/claviger.mjs
 
 test-node: dist/claviger.mjs ## Test both HTTP interfaces on Node, bundled first if needed (ARGS="test/clients/x_test.ts").
-	TEST_PLATFORM=node $(BUN) test/support/run_suite.ts $(or $(ARGS),./test/clients ./test/hostile_input/odd_bodies_test.ts ./test/admin/listener_test.ts ./test/admin/console_service_test.ts ./test/admin/upload_service_test.ts ./test/operators/identity/service_test.ts ./test/models/model_cache_test.ts ./test/base/platform/node_proof.ts)
+	TEST_PLATFORM=node $(BUN) test/support/run_suite.ts $(or $(ARGS),./test/clients ./test/hostile_input/odd_bodies_test.ts ./test/admin/listener_test.ts ./test/admin/console_service_test.ts ./test/admin/upload_service_test.ts ./test/admin/wait_service_test.ts ./test/operators/identity/service_test.ts ./test/models/model_cache_test.ts ./test/base/platform/node_proof.ts)
 
 bench: released ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
 	@$(BUN) test/bench/bench.ts $(ARGS)

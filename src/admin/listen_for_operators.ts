@@ -31,7 +31,7 @@ async function listenAt(
 ) {
   const { platform, maxBodyBytes, idleTimeoutSeconds } = options;
   const tls = isAdminTls({ host }, options) ? options.tls : undefined;
-  const { answer, close } = await openAdminApp({
+  const { answer, endWaits, close } = await openAdminApp({
     ...options,
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
@@ -55,6 +55,7 @@ async function listenAt(
     /** Its own address, such as `http://127.0.0.1:8081`. */
     origin: originOf(listener, tls !== undefined),
     async stop(deadlineMs: number): Promise<void> {
+      endWaits();
       await listener.stop(deadlineMs);
       await close();
     },

@@ -1,3 +1,4 @@
+import { createAuditWaits } from "../audit/mod.ts";
 import type { Platform } from "../base/platform/mod.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import type { KeyDirectory } from "../licensing/keys/mod.ts";
@@ -16,6 +17,7 @@ export interface OpenAdminAppOptions
       | "database"
       | "licenseChanges"
       | "licenseSigner"
+      | "auditWaits"
       | "csvInFlight"
       | "bundlesInFlight"
       | "modelsPlace"
@@ -41,7 +43,8 @@ export function createReportTurns() {
 const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 
 /**
- * Opens the pool of operators and builds the app that uses it. Call `close` when no request is left.
+ * Opens the pool of operators and builds the app that uses it. `endWaits` answers requests that wait. Call `close` when no
+ * request is left.
  *
  * The statements of operators have a pool of their own. In the clients' pool, a slow list would take a connection from the
  * clients. If it missed its deadline, the whole pool would be replaced.
@@ -49,6 +52,7 @@ const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 export async function openAdminApp(options: OpenAdminAppOptions) {
   const { platform, databaseAddress, clock, log } = options;
   const database = openDatabase(databaseAddress, { clock, log, ...POOL });
+  const auditWaits = createAuditWaits({ database, log });
   const reportDatabase = openReportDatabase(databaseAddress, { clock, log });
   // Loaded only now: a service without this listener saves the memory of the API and of every page.
   const { createAdminApp } = await import("./app.ts");
@@ -58,6 +62,7 @@ export async function openAdminApp(options: OpenAdminAppOptions) {
     database,
     licenseChanges: createLicenseChanges(database, options.directory),
     licenseSigner,
+    auditWaits,
     csvInFlight: createCsvInFlight(),
     bundlesInFlight: createBundlesInFlight(),
     modelsPlace: options,
@@ -70,5 +75,9 @@ export async function openAdminApp(options: OpenAdminAppOptions) {
       inTurn: createReportTurns(),
     }),
   });
-  return { answer, close: () => Promise.all([database.close(), reportDatabase.close()]) };
+  return {
+    answer,
+    endWaits: auditWaits.end,
+    close: () => Promise.all([database.close(), reportDatabase.close()]),
+  };
 }

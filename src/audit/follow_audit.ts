@@ -18,7 +18,7 @@
 import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { isOnPage } from "./_first_rows.ts";
-import type { AuditFilter } from "./audit_filter.ts";
+import { type AuditFilter, meets } from "./audit_filter.ts";
 import { type AuditRow, columns, toAuditRow } from "./list_audit.ts";
 
 /**
@@ -66,20 +66,16 @@ export async function followAudit(
   database: Database,
   { filter = {}, limit, after }: FollowOptions,
 ): Promise<AuditPart | Refusal> {
-  const [, identity, xid = "", id = "0"] = AUDIT_POSITION.exec(after ?? "") ?? [];
-  const position = { xid: xid === "" ? null : xid, id };
+  const { identity, ...position } = parsePosition(after);
+  const { xid, id } = position;
   const answers = await database.read<Answer>(
     (sql) => sql`
       with page as (${selectPage(sql, { filter, limit, position })})
-      select md5(concat_ws(' ', server_identity(), (select oid from pg_database where datname = current_database()),
-                           'audit'::regclass::oid)) as identity,
+      select ${selectIdentity(sql)} as identity,
              (${id}::bigint = 0 or exists (
                select from audit
-                where id = ${id}::bigint and xid is not distinct from ${position.xid}::text::xid8)) as "isKnown",
-             coalesce(
-               (select concat(xid, '.', id) from audit where ${isSettled(sql)} order by xid desc nulls last, id desc limit 1),
-               (select concat('.', id) from audit where xid is null order by id desc limit 1)) as newest,
-             page.*
+                where id = ${id}::bigint and xid is not distinct from ${xid}::text::xid8)) as "isKnown",
+             ${selectNewest(sql)} as newest, page.*
         from (select) once left join page on true
        order by page.xid::xid8 nulls first, page.id`,
   );
@@ -89,11 +85,105 @@ export async function followAudit(
   const found = answers.filter((row): row is Answer & Row => row.id !== null);
   const last = found.length < limit ? undefined : found.at(-1);
   // A page that is not full ends at the end of the log. So the next page does not read the same excluded rows again.
-  const end = last === undefined ? (first.newest ?? ".0") : `${last.xid ?? ""}.${last.id}`;
+  const end = last === undefined ? (first.newest ?? START) : `${last.xid ?? ""}.${last.id}`;
   return {
     rows: found.map(({ identity, isKnown, newest, xid, ...row }) => toAuditRow(row)),
     position: `${first.identity}.${end}`,
   };
+}
+
+/** A reader that waits for rows after a position that meet a filter. */
+export interface AuditWait {
+  readonly filter: AuditFilter;
+  readonly after: string;
+}
+
+interface AuditNews {
+  /** For each reader, whether there is such a row. It is also true if only a page can tell. */
+  readonly areThere: readonly boolean[];
+  /** The end of the log: the rows up to it are examined. */
+  readonly position: string;
+}
+
+/** The most rows that are examined for readers that wait. If there are more, each reader reads its own page. */
+const MOST_NEWS = 1_000;
+
+/** Tells for many readers at once, by one statement, whether there are rows for them. */
+export async function findAuditNews(database: Database, waits: readonly AuditWait[]): Promise<AuditNews> {
+  const parsed = waits.map(({ filter, after }) => ({ filter, position: parsePosition(after) }));
+  const [first] = parsed.map(({ position }) => position).sort(comparePositions);
+  if (first === undefined) throw new Error("Nobody waits");
+  const groups = Map.groupBy(parsed, (wait) => JSON.stringify(wait));
+  const [answer] = await database.read<{
+    identity: string;
+    newest: string | null;
+    isFull: boolean;
+    areThere: boolean[];
+  }>((sql) => {
+    const questions = [...groups.values()].map(([wait]) =>
+      wait === undefined
+        ? sql`false`
+        : sql`exists (select from news where ${isAfter(sql, wait.position)} and ${meets(sql, wait.filter)})`,
+    );
+    return sql`
+      with news as materialized (
+        select * from audit
+         where id = any(array(select id from (${selectPage(sql, { filter: {}, limit: MOST_NEWS, position: first })}) as page)))
+      select ${selectIdentity(sql)} as identity, ${selectNewest(sql)} as newest,
+             (select count(*) from news) = ${MOST_NEWS}::bigint as "isFull",
+             to_json(array[${questions.reduce((all, question) => sql`${all}, ${question}`)}]) as "areThere"`;
+  });
+  if (answer === undefined) throw new Error("The statement returns one row");
+  const { identity, newest, isFull, areThere } = answer;
+  const keys = [...groups.keys()];
+  return {
+    areThere: parsed.map(
+      (wait) =>
+        isFull ||
+        wait.position.identity !== identity ||
+        areThere[keys.indexOf(JSON.stringify(wait))] === true,
+    ),
+    position: `${identity}.${newest ?? START}`,
+  };
+}
+
+/** The position of a log without rows, after the identity. */
+const START = ".0";
+
+interface Position {
+  /** Null before every row of a transaction. */
+  readonly xid: string | null;
+  readonly id: string;
+}
+
+function parsePosition(text: string | undefined): Position & { readonly identity: string | undefined } {
+  const [, identity, xid = "", id = "0"] = AUDIT_POSITION.exec(text ?? "") ?? [];
+  return { identity, xid: xid === "" ? null : xid, id };
+}
+
+function comparePositions(one: Position, other: Position): number {
+  const xids = BigInt(one.xid ?? -1) - BigInt(other.xid ?? -1);
+  return Number(xids === 0n ? BigInt(one.id) - BigInt(other.id) : xids);
+}
+
+/** Returns the condition that a row comes after a position. */
+function isAfter(sql: Sql, { xid, id }: Position): Fragment {
+  return xid === null
+    ? sql`(xid is not null or id > ${id}::bigint)`
+    : sql`(xid, id) > (${xid}::text::xid8, ${id}::bigint)`;
+}
+
+function selectIdentity(sql: Sql): Fragment {
+  return sql`
+    md5(concat_ws(' ', server_identity(), (select oid from pg_database where datname = current_database()),
+                  'audit'::regclass::oid))`;
+}
+
+function selectNewest(sql: Sql): Fragment {
+  return sql`
+    coalesce(
+      (select concat(xid, '.', id) from audit where ${isSettled(sql)} order by xid desc nulls last, id desc limit 1),
+      (select concat('.', id) from audit where xid is null order by id desc limit 1))`;
 }
 
 /** No transaction that still runs can write a row before such a row. */
@@ -103,7 +193,7 @@ function isSettled(sql: Sql): Fragment {
 
 interface Page extends Pick<FollowOptions, "limit"> {
   readonly filter: AuditFilter;
-  readonly position: { readonly xid: string | null; readonly id: string };
+  readonly position: Position;
 }
 
 /**
@@ -114,7 +204,7 @@ function selectPage(sql: Sql, { filter, limit, position: { xid, id } }: Page): F
     select xid::text, ${columns(sql)} from audit where ${isOnPage(sql, { filter, limit, isNext })}
      order by audit.xid nulls first, id limit ${limit}::bigint`;
   if (xid !== null) {
-    return of(sql`(xid, id) > (${xid}::text::xid8, ${id}::bigint) and ${isSettled(sql)}`);
+    return of(sql`${isAfter(sql, { xid, id })} and ${isSettled(sql)}`);
   }
   return sql`
     select * from ((${of(sql`xid is null and id > ${id}::bigint`)}) union all (${of(isSettled(sql))})) either

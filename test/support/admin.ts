@@ -6,6 +6,7 @@ import { createCsvInFlight } from "../../src/admin/frame/stream_csv.ts";
 import { createBundlesInFlight } from "../../src/admin/keys/download_bundle.ts";
 import type { AdminAppOptions } from "../../src/admin/mod.ts";
 import { createReportTurns } from "../../src/admin/open_admin_app.ts";
+import { createAuditWaits } from "../../src/audit/mod.ts";
 import { newUuid } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
@@ -66,6 +67,8 @@ export interface CallOptions {
 /** An export is valid for the days that an operator chooses, not for those of the tier. */
 const NO_OFFLINE_DAYS = { free: 0, research: 0, commercial: 0, enterprise: 0 };
 
+const AUDIT_POLL_MS = 20;
+
 /** Several listeners may share a database, where names of tokens are unique. */
 let tokens = 0;
 
@@ -95,10 +98,12 @@ export async function startAdmin(
     publicUrl: undefined,
     offlineDays: NO_OFFLINE_DAYS,
   });
+  const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });
+  const auditWaits = createAuditWaits({ database, log, pollMs: AUDIT_POLL_MS });
   const app = createAdminApp({
     brand: BRAND,
     clock,
-    log: createLog({ format: "json", clock, write: (line) => void logLines.push(line) }),
+    log,
     database,
     secrets,
     licenseSigner,
@@ -116,6 +121,7 @@ export async function startAdmin(
     isTls: false,
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
+    auditWaits,
     csvInFlight: createCsvInFlight(),
     reportImports: createReportImports({
       database,
@@ -181,6 +187,7 @@ export async function startAdmin(
       return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
     },
     async close() {
+      auditWaits.end();
       await listener.stop(1_000);
       if (options.on === undefined) await testDatabase.close();
       rmSync(dataDir, { recursive: true, force: true });

@@ -30,7 +30,7 @@ export function logRequests(options: AdminOptions): MiddlewareHandler<AdminEnv> 
     if (isStopping()) headers.set("Connection", "close");
     const durationMs = clock.monotonicMs() - beganMs;
     const isRead = method === "GET" || method === "HEAD";
-    if (isRead && status < 400 && durationMs < logSlowMs) return;
+    if (isRead && status < 400 && durationMs - (c.get("waitedMs") ?? 0) < logSlowMs) return;
     const actor: Actor | undefined = c.get("actor");
     const kind = { status, method, code: c.get("code") };
     (status >= 500 ? log.warn : log.info)(

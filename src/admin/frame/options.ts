@@ -1,5 +1,5 @@
 /** The options of the listener for operators, and the facts about a request that its middleware finds out. */
-import type { Actor, Right } from "../../audit/mod.ts";
+import type { Actor, AuditWaits, Right } from "../../audit/mod.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
 import type { Peer } from "../../base/platform/mod.ts";
@@ -14,6 +14,7 @@ import type { Provider } from "../../operators/identity/mod.ts";
 import type { FailedLogins, Scope, Session, Token } from "../../operators/mod.ts";
 import type { ReportImports } from "../../usage/mod.ts";
 import type { Examination, ExaminationOptions } from "./examination.ts";
+import type { PauseTurn } from "./turns.ts";
 
 /** The options of the app, which makes {@linkcode AdminOptions} of them. */
 export interface AdminAppOptions
@@ -50,6 +51,8 @@ export interface AdminOptions {
   /** The requests a minute of each endpoint for clients; 0 means unlimited. */
   readonly limits: Readonly<Record<string, number>>;
   readonly logSlowMs: number;
+  /** Where readers of the audit log wait for rows. */
+  readonly auditWaits: Pick<AuditWaits, "wait">;
   /** Bounds the lists that are downloaded as CSV at once. */
   readonly csvInFlight: InFlight;
   /** Bounds the bundles that are downloaded at once. */
@@ -99,6 +102,10 @@ export interface AdminEnv {
     token: Token;
     /** Returns the right of the token to a route, for a request that takes long. */
     rightTo: (scope: Scope | "any") => Right;
+    /** Gives the turn of the token back while the request waits. */
+    pauseTurn: PauseTurn;
+    /** How long the request waited without its turn, because it asked for that. */
+    waitedMs: number | undefined;
     session: Session;
     /** The code of a refusal, for the log. */
     code: string | undefined;

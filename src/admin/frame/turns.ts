@@ -22,9 +22,33 @@ interface Line {
   readonly waiting: Set<(mayRun: boolean) => void>;
 }
 
+/**
+ * Gives the turn back, waits, and takes a turn again. Returns false if the work was turned away in the meantime: then it
+ * has no turn, and must end.
+ */
+export type PauseTurn = (wait: () => Promise<void>) => Promise<boolean>;
+
 /** Returns a function that runs work when it is the sender's turn, or returns false if the work was turned away. */
 export function createTurns({ atOnce, mostWaiting, maxWaitMs }: TurnsOptions) {
   const lines = new Map<string, Line>();
+
+  /** `isBack`: the sender had a turn before, and does not count for the length of the line. */
+  function take(sender: string, isBack: boolean): boolean | Promise<boolean> {
+    const line = lines.get(sender) ?? { running: 0, waiting: new Set() };
+    lines.set(sender, line);
+    if (line.running >= atOnce) return (isBack || line.waiting.size < mostWaiting) && wait(line);
+    line.running++;
+    return true;
+  }
+
+  function giveBack(sender: string): void {
+    const line = lines.get(sender);
+    if (line === undefined) return;
+    const [next] = line.waiting;
+    // The place goes to the piece that has waited longest, so `running` stays the same.
+    if (next !== undefined) next(true);
+    else if (--line.running === 0) lines.delete(sender);
+  }
 
   function wait({ waiting }: Line): Promise<boolean> {
     return new Promise((resolve) => {
@@ -38,18 +62,20 @@ export function createTurns({ atOnce, mostWaiting, maxWaitMs }: TurnsOptions) {
     });
   }
 
-  return async (sender: string, work: () => Promise<void>): Promise<boolean> => {
-    const line = lines.get(sender) ?? { running: 0, waiting: new Set() };
-    lines.set(sender, line);
-    if (line.running < atOnce) line.running++;
-    else if (line.waiting.size >= mostWaiting || !(await wait(line))) return false;
+  return async (sender: string, work: (pause: PauseTurn) => Promise<void>): Promise<boolean> => {
+    const taken = take(sender, false);
+    let hasTurn = taken === true || (await taken);
+    if (!hasTurn) return false;
     try {
-      await work();
+      await work(async (pauseFor) => {
+        giveBack(sender);
+        hasTurn = false;
+        await pauseFor();
+        hasTurn = await take(sender, true);
+        return hasTurn;
+      });
     } finally {
-      const [next] = line.waiting;
-      // The place goes to the piece that has waited longest, so `running` stays the same.
-      if (next !== undefined) next(true);
-      else if (--line.running === 0) lines.delete(sender);
+      if (hasTurn) giveBack(sender);
     }
     return true;
   };

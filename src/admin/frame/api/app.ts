@@ -54,6 +54,7 @@ async function serve(c: Context<AdminEnv>, route: Route, options: AdminOptions):
     token,
     right: c.get("rightTo")(scope),
     rightTo: c.get("rightTo"),
+    pauseTurn: c.get("pauseTurn"),
     restriction: token.restriction,
     // For the audit log. The schema of the operation checks the reason.
     actor: { ...c.get("actor"), ...(typeof body.reason === "string" && { reason: body.reason }) },

@@ -25,7 +25,7 @@ const INVALID_TOKEN = refuse(
   "INVALID_TOKEN",
   "A valid token is required: send it as `Authorization: Bearer …`",
 );
-const TOO_MANY_AT_ONCE = refuse(
+export const TOO_MANY_AT_ONCE = refuse(
   "RATE_LIMIT_EXCEEDED",
   "Too many requests of this token at the same time: send fewer at once",
   { retryAfterSeconds: 1 },
@@ -68,7 +68,15 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     c.header("X-RateLimit-Reset", String(toResetAt(verdict, clock.nowMs())));
     if (!verdict.allowed) return answerRefusal(c, refuseTooMany(verdict));
     if (!isAtHome) return answerRefusal(c, WRONG_ADDRESS);
-    const hadTurn = await takeTurn(token.uuid, next);
+    const hadTurn = await takeTurn(token.uuid, (pause) => {
+      c.set("pauseTurn", async (wait) => {
+        const beganMs = clock.monotonicMs();
+        const isBack = await pause(wait);
+        c.set("waitedMs", (c.get("waitedMs") ?? 0) + clock.monotonicMs() - beganMs);
+        return isBack;
+      });
+      return next();
+    });
     return hadTurn ? undefined : answerRefusal(c, TOO_MANY_AT_ONCE);
   });
 }

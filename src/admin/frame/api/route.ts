@@ -9,6 +9,7 @@ import type { Brand, Restriction } from "../../../licensing/mod.ts";
 import type { Scope, Token } from "../../../operators/mod.ts";
 import type { DescribedAnswer, DescribedOperation, Json } from "../../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
+import type { PauseTurn } from "../turns.ts";
 import { type Fields, parseSent } from "./parse_sent.ts";
 import type { Params, PathReader } from "./path_ids.ts";
 
@@ -19,6 +20,8 @@ export interface Call {
   readonly right: Right;
   /** Returns the right of the token to other routes, for a request that needs two scopes. */
   readonly rightTo: (scope: Scope) => Right;
+  /** For a request that waits: others of the token must not wait for it. */
+  readonly pauseTurn: PauseTurn;
   /** That of the token: the functions of the rooms take it from the call. */
   readonly restriction: Restriction;
   /** The token as the audit log names it, with the request and its address. */
