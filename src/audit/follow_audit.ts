@@ -27,8 +27,13 @@ import { type AuditRow, columns, toAuditRow } from "./list_audit.ts";
  */
 export const AUDIT_POSITION = /^([0-9a-f]{32})\.(0|[1-9]\d{0,18}|)\.(\d{1,18})$/;
 
+export interface FollowedAuditRow extends AuditRow {
+  /** The position after this row. */
+  readonly cursor: string;
+}
+
 export interface AuditPart {
-  readonly rows: readonly AuditRow[];
+  readonly rows: readonly FollowedAuditRow[];
   /** The position from which to read on, at once or later. */
   readonly position: string;
 }
@@ -44,7 +49,8 @@ interface FollowOptions {
 const EXPIRED = refuse(
   "CURSOR_EXPIRED",
   "Cannot read on: the database was restored or replaced, or a standby took its place, so rows may be missing that " +
-    "were read before; read the audit log again from its beginning, without `after`",
+    "were read before",
+  { remedy: { name: "read_from_start" } },
 );
 
 type Row = AuditRow & { readonly xid: string | null };
@@ -87,9 +93,21 @@ export async function followAudit(
   // A page that is not full ends at the end of the log. So the next page does not read the same excluded rows again.
   const end = last === undefined ? (first.newest ?? START) : `${last.xid ?? ""}.${last.id}`;
   return {
-    rows: found.map(({ identity, isKnown, newest, xid, ...row }) => toAuditRow(row)),
+    rows: found.map(({ identity, isKnown, newest, xid, ...row }) => ({
+      ...toAuditRow(row),
+      cursor: `${identity}.${xid ?? ""}.${row.id}`,
+    })),
     position: `${first.identity}.${end}`,
   };
+}
+
+/** Returns the position of the end of the log, from which a reader reads what is written from now on. */
+export async function findAuditEnd(database: Database): Promise<string> {
+  const [end] = await database.read<{ identity: string; newest: string | null }>(
+    (sql) => sql`select ${selectIdentity(sql)} as identity, ${selectNewest(sql)} as newest`,
+  );
+  if (end === undefined) throw new Error("The statement returns one row");
+  return `${end.identity}.${end.newest ?? START}`;
 }
 
 /** A reader that waits for rows after a position that meet a filter. */

@@ -24,7 +24,13 @@ export { AUDIT_FIELDS, renderAuditRow } from "./audit_fields.ts";
 export { AUDIT_CONDITIONS, type AuditFilter } from "./audit_filter.ts";
 export { type AuditWaits, createAuditWaits } from "./audit_waits.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";
-export { AUDIT_POSITION, type AuditPart, followAudit } from "./follow_audit.ts";
+export {
+  AUDIT_POSITION,
+  type AuditPart,
+  type FollowedAuditRow,
+  findAuditEnd,
+  followAudit,
+} from "./follow_audit.ts";
 export {
   AUDIT_ID,
   type AuditRow,

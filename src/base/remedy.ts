@@ -30,6 +30,7 @@ const PLAIN = {
   shorten: "add shorten if that is meant",
   begin_journal: "add new_journal with a reason if that is meant, such as after a restore of the machine",
   allow_clock: "add clock_ahead with a reason if its use is to count with the days that it has",
+  read_from_start: "read the audit log again from its beginning, without `after`",
   retire_leaked: "retire it only if its private key leaked",
 } as const;
 

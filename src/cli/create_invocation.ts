@@ -1,5 +1,6 @@
 /** Reads from the process how a command was called. Both entries use it, on Bun and on Node. */
-import { writeSync } from "node:fs";
+import { write, writeSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../base/clock.ts";
 import { findSystemUser } from "../base/host/mod.ts";
 import { hasCode } from "../base/system_error.ts";
@@ -15,7 +16,7 @@ export function createInvocation(entry: Pick<Invocation, "platform" | "programNa
   const isTyped = stdin.isTTY === true;
   // The program that read our log may have ended: the service goes on.
   stderr.on("error", () => {});
-  const { out, outputFault } = createOutput();
+  const output = createOutput();
   return {
     clock: systemClock,
     env,
@@ -28,8 +29,7 @@ export function createInvocation(entry: Pick<Invocation, "platform" | "programNa
     // Source: no-color.org.
     hasColours: !env.NO_COLOR && env.TERM !== "dumb",
     input: stdin,
-    out,
-    outputFault,
+    ...output,
     err: (text) => void stderr.write(text),
     readInput: (limitBytes, prompt = "Enter it as one line: ") =>
       readInput(limitBytes, isTyped ? prompt : undefined),
@@ -47,7 +47,7 @@ export function createInvocation(entry: Pick<Invocation, "platform" | "programNa
  * Writes each whole text before it returns: text in a stream's buffer would be lost when the process ends. After a fault
  * nothing more is written, and the command still finishes its work.
  */
-function createOutput(): Required<Pick<Invocation, "out" | "outputFault">> {
+function createOutput(): Required<Pick<Invocation, "out" | "write" | "outputFault">> {
   let fault: unknown;
   return {
     out(text) {
@@ -62,8 +62,25 @@ function createOutput(): Required<Pick<Invocation, "out" | "outputFault">> {
         }
       }
     },
+    async write(text) {
+      let rest = Buffer.from(text);
+      while (rest.length > 0 && fault === undefined) {
+        try {
+          rest = rest.subarray(await writeLater(rest));
+        } catch (error) {
+          if (hasCode(error, "EAGAIN")) await sleep(5);
+          else fault = error;
+        }
+      }
+    },
     outputFault: () => fault,
   };
+}
+
+function writeLater(bytes: Buffer): Promise<number> {
+  return new Promise((resolve, reject) =>
+    write(1, bytes, (error, written) => (error === null ? resolve(written) : reject(error))),
+  );
 }
 
 /** Finds the name by the user's number, because Bun uses $USER, which may be missing. */

@@ -9,6 +9,8 @@ export const WRONG_USAGE = 2;
  * `usage import`: some of the reports are imported, or all, but no license was written.
  */
 export const INCOMPLETE = 3;
+/** Of `audit --follow`: the cursor is of a database that was restored or replaced, so the reader must begin again. */
+export const CURSOR_EXPIRED = 4;
 /**
  * Of `serve`: only a person can repair the fault, so a restart does not help. Of every command: the data is lost or
  * damaged, or may be, and only a restore helps; or the unit has settings that say which installation the service has, and

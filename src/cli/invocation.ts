@@ -25,6 +25,8 @@ export interface Invocation {
   /** Whether output to a terminal has colours. */
   readonly hasColours: boolean;
   readonly out: (text: string) => void;
+  /** Writes a text to standard output, and resolves when its reader has taken it: a slow reader blocks nothing else. */
+  readonly write?: (text: string) => Promise<void>;
   /** Returns the error that kept `out` from writing; undefined if everything was written. */
   readonly outputFault?: () => unknown;
   readonly err: (text: string) => void;

@@ -47,6 +47,24 @@ export function createPrinter(invocation: Invocation, isJson: boolean) {
       if (isJson) out(isEmpty ? "[]\n" : "\n]\n");
       else if (isEmpty) printTable(invocation, []);
     },
+    /**
+     * Prints rows as they come, when their reader takes them: parts of a table, or for programs one document a line. Stops
+     * when nobody reads the output any more.
+     */
+    async stream<Row>(pages: Pages<Row>, { toCells, toJson }: RowForms<Row>): Promise<void> {
+      const { write = async (text: string) => out(text), outputFault } = invocation;
+      let table = "";
+      const addToTable = createTable({ ...invocation, out: (text) => (table += text) });
+      for await (const rows of pages) {
+        if (isJson) await write(rows.map((row) => `${escapeJson(JSON.stringify(toJson(row)))}\n`).join(""));
+        else {
+          table = "";
+          addToTable(rows.map(toCells));
+          await write(table);
+        }
+        if (outputFault?.() !== undefined) return;
+      }
+    },
     /** Prints one line; programs get the document, if there is one. */
     line(text: string, document?: Fields): void {
       if (!isJson) out(`${escapeControls(text)}\n`);

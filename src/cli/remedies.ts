@@ -36,6 +36,8 @@ const COMMANDS: Readonly<Record<RemedyName, (of: string) => string>> = {
   begin_journal: () =>
     "add --new-journal and --reason TEXT if that is meant, such as after a restore of the machine",
   allow_clock: () => "add --clock-ahead and --reason TEXT if its use is to count with the days that it has",
+  read_from_start: () =>
+    "begin again with `--after start`: rows that you have come again, and `unique_id` tells which they are",
   retire_leaked: () => "retire it only if its private key leaked, with --now",
 };
 

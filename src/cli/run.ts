@@ -22,7 +22,7 @@ import {
 } from "../database/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../installation/config/mod.ts";
 import { isSealed, openInstallation, openSecrets, proveSecret } from "../installation/mod.ts";
-import { INCOMPLETE, NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
+import { CURSOR_EXPIRED, INCOMPLETE, NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
 import { refuseOldUnit } from "./old_unit.ts";
@@ -48,6 +48,11 @@ export class DoneInPart extends CommandRefused {
 
 /** Thrown to end a command because a signal has come. */
 export class Interrupted extends CommandRefused {}
+
+/** Thrown to end a command with status 4: where it was to read on is gone. */
+export class CursorExpired extends CommandRefused {
+  override readonly status = CURSOR_EXPIRED;
+}
 
 /**
  * Thrown to end `serve` with status 78, and every command for which the data is lost or damaged, or which would work on

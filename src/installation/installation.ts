@@ -33,7 +33,7 @@ import type { Config, GivenSecret } from "./config/mod.ts";
 interface InstallationOptions
   extends Pick<
     EmbeddedOptions,
-    "platform" | "clock" | "log" | "holder" | "create" | "restores" | "isInterrupted"
+    "platform" | "clock" | "log" | "holder" | "create" | "restores" | "joins" | "isInterrupted"
   > {
   readonly config: Config;
 }

@@ -76,6 +76,7 @@ const TYPED_AGAIN: Readonly<Partial<Record<RemedyName, string>>> = {
   begin_journal: "usage import",
   allow_clock: "usage import",
   name_machine: "licenses export",
+  read_from_start: "audit",
 };
 
 function findCommand(program: Command, words: readonly string[]): Command {
@@ -150,6 +151,7 @@ const WITHOUT_PAGE: readonly RemedyName[] = [
     "list_signing_keys",
     "begin_journal",
     "allow_clock",
+    "read_from_start",
   ] as const),
   ...(["replace_one", "rotate_signing_key", "retire_later", "retire_leaked", "change_role"] as const),
 ];

@@ -36,11 +36,12 @@ export function mask(output: string): string {
       // CSV and HTTP end their lines with CR LF, which no page shows.
       .replaceAll("\r\n", "\n")
       .replaceAll(/"next":"[^"]*"/g, '"next":"CURSOR"')
+      .replaceAll(/"cursor":"[^"]*"/g, '"cursor":"CURSOR"')
       .replaceAll(/"download_url":"[^"]*"/g, '"download_url":"LINK"')
       .replaceAll(/"license":"[^"]*"/g, '"license":"JWS"')
       .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, "KID")
       .replaceAll(/(?<![\w-])[\w-]{8}…/g, "KID…")
-      .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
+      .replaceAll(/\b(usr|key|lic|evt|req|aud)_[0-9a-f]{32}\b/g, "$1_ID")
       .replaceAll(/\b(svc_(?:live|test|op)_)[0-9a-f]{48}\b/g, "$1KEY")
       .replaceAll(/(?<=#|^code +)[0-9a-f]{32}$/gm, "CODE")
       .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{4}…[0-9a-f]{4}\b/g, "$1HINT")

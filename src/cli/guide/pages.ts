@@ -11,6 +11,7 @@ import commands from "./commands.md" with { type: "text" };
 import console from "./console.md" with { type: "text" };
 import containers from "./containers.md" with { type: "text" };
 import firstKey from "./first-key.md" with { type: "text" };
+import follow from "./follow.md" with { type: "text" };
 import http from "./http.md" with { type: "text" };
 import keys from "./keys.md" with { type: "text" };
 import login from "./login.md" with { type: "text" };
@@ -53,6 +54,7 @@ export const PAGES = [
   { name: "console", summary: "the console in the browser: open it, roles, pages", text: console },
   { name: "login", summary: "people log in with your identity provider", text: login },
   { name: "monitoring", summary: "health, doctor, metrics and the log", text: monitoring },
+  { name: "follow", summary: "give each change to mail, chat, tickets or a log", text: follow },
   { name: "troubleshooting", summary: "what each error message means and what to do", text: troubleshooting },
   { name: "settings", summary: "every setting with its default", text: settings },
   { name: "commands", summary: "every command with its options", text: commands },

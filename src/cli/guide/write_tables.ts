@@ -57,6 +57,7 @@ colours on a terminal, unless \`NO_COLOR\` is set.
 | 1 | refused: one line on standard error says why and what to do |
 | 2 | wrong usage: an unknown command or option, or a wrong value |
 | 3 | \`backup\` saved everything but some model files, which it names; \`backup --verify\` and \`restore\` of such a backup end like this, too; \`bundle make\` and \`machines release-all\` did what they say, and name the machines that they left out; \`bundle make\` ends like this whenever a license was signed and not every bundle was made; \`usage import\` imported some of the reports, or all, but signed no license |
+| 4 | \`audit --follow\`: the [cursor has expired](follow.md#after-a-restore-or-a-failover), because the database was restored or replaced, or a standby took its place |
 | 78 | the data is lost or damaged, or [may be](backups.md#the-folder-of-an-installation): a restore helps. Or an [old unit](systemd.md#from-a-unit-with-environment) says which installation the service has. \`serve\` found a fault that [only a person can repair](troubleshooting.md#when-serve-ends); the unit of \`claviger systemd\` does not restart it then, nor after 2 |
 
 Only \`serve\`, \`migrate\` and \`restore\` create or change the schema of a database. Every other command refuses a

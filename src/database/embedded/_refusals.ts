@@ -102,6 +102,11 @@ export function inUse({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
   );
 }
 
+/** Refuses a folder in which no service runs that answers. */
+export function noService({ dataDir }: Layout): Refusal {
+  return refuse("SERVICE_UNAVAILABLE", `Cannot use the database in ${dataDir}: no service runs there yet`);
+}
+
 const OTHER_FOLDER =
   "run the command as the owner of the folder, or choose another, such as --data-dir ./claviger-data";
 

@@ -18,6 +18,11 @@ export interface EmbeddedOptions {
    * interrupted restore has left is removed. Goes with `create`.
    */
   readonly restores?: boolean;
+  /**
+   * Whether the caller only uses the server of a running service. Without one it is refused at once, so that a command
+   * that runs for long never keeps a service from the folder.
+   */
+  readonly joins?: boolean;
   readonly platform: Platform;
   /** A real clock: opening waits for other processes. */
   readonly clock: Clock;

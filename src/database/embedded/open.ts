@@ -14,7 +14,7 @@ import { withoutCluster } from "./_examine_cluster.ts";
 import { readHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
-import { inUse, NO_POSTGRES, noData, toRefusal } from "./_refusals.ts";
+import { inUse, NO_POSTGRES, noData, noService, toRefusal } from "./_refusals.ts";
 import { accepts, openSocketFolder } from "./_socket.ts";
 import { startServer } from "./_start_server.ts";
 import { isThere, NO_RESTORE_NOTE } from "./_traces.ts";
@@ -35,6 +35,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     // Checked before the folder is created, so that a build without PostgreSQL leaves no folder behind.
     if ((await options.platform.postgresArchive()) === undefined) return NO_POSTGRES;
     if (!options.create && !isThere(layout.dataDir)) return noData(layout);
+    if (options.joins) return (await joinService(layout)) ?? noService(layout);
     const firstMade = (options.create ? makeDataFolder : refuseForeignFolder)(layout.dataDir);
     if (isRefusal(firstMade)) return firstMade;
     // Do not create a lock file in a folder that is not a data folder.
@@ -45,12 +46,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       const lock = options.platform.tryLock(layout.lock);
       if (lock !== undefined) return await openAsOwner(layout, lock, { ...options, firstMade });
 
-      const holder = readHolder(layout.lock);
-      if (holder?.kind === "serve" && options.holder === "serve") return inUse(layout, options.holder);
-      if (holder?.kind === "serve" && holder.phase === "ready") {
-        const server = await joinServer(layout);
-        if (server !== undefined) return server;
-      }
+      if (readHolder(layout.lock)?.kind === "serve" && options.holder === "serve")
+        return inUse(layout, options.holder);
+      const server = await joinService(layout);
+      if (server !== undefined) return server;
       if (options.isInterrupted?.() || clock.monotonicMs() > deadline) return inUse(layout, options.holder);
       await sleep(20);
     }
@@ -80,8 +79,10 @@ async function openAsOwner(
   }
 }
 
-/** Returns the server of the service that holds the folder; undefined if it does not answer yet. */
-async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefined> {
+/** Returns the server of the service that holds the folder; undefined if there is none, or if it does not answer yet. */
+async function joinService({ cluster, lock }: Layout): Promise<EmbeddedServer | undefined> {
+  const holder = readHolder(lock);
+  if (holder?.kind !== "serve" || holder.phase !== "ready") return undefined;
   if (readPostmasterFile(cluster)?.status !== "ready") {
     // If the file is only missing, the caller tries again.
     demandPostmasterFile(cluster);
