@@ -518,7 +518,7 @@ describe("Several first uses at once", () => {
       "expires",
       "KEY_EXPIRED",
       (sql: Sql, { licenseUuid }: IssuedKey) => sql`
-        update licenses set latest_start = now() - interval '30 days', expires_at = now() - interval '1 second'
+        update licenses set latest_start = ${inDays(-30)}::timestamptz, expires_at = ${inDays(0)}::timestamptz
          where id = ${licenseUuid}::uuid`,
     ],
   ] as const) {

@@ -1,10 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a key: whose it is, why it works or does not, its history, and what an operator can change. */
+import { monthOf } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
 import { describePlaces, describeTerm, refuseUnknownKey } from "../../licensing/mod.ts";
-import { findTextsToday, type TextsToday } from "../../usage/mod.ts";
+import { findTextsToday, findUsageByDay, type TextsToday } from "../../usage/mod.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
 import { Folded, Id } from "../frame/console/components/layout.tsx";
@@ -49,8 +50,9 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
   const { database } = options;
   const of = { license: key.licenseId };
   const licenseUuid = parseId("lic", key.licenseId) ?? "";
-  const [texts, history, machines] = await Promise.all([
+  const [texts, { over }, history, machines] = await Promise.all([
     findTextsToday(database, licenseUuid, now),
+    findUsageByDay(database, licenseUuid, monthOf(now.getTime())),
     readHistory(database, { keyUuid: uuidOf(explanation) }),
     readMachines(visit, of),
   ]);
@@ -70,7 +72,7 @@ async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detai
     above: (done) => (
       <>
         <Why explanation={explanation} visit={visit} done={done} />
-        <CustomerSees explanation={explanation} now={now} />
+        <CustomerSees explanation={explanation} over={over} now={now} />
       </>
     ),
     below: (

@@ -23,8 +23,13 @@ interface Props {
   readonly now: Date;
 }
 
+interface CustomerSeesProps extends Props {
+  /** The units of the month that imported reports had beyond the limit. */
+  readonly over: number;
+}
+
 /** The answer of validate, what it says of the license, and the latest refusals. */
-export function CustomerSees({ explanation, now }: Props) {
+export function CustomerSees({ explanation, over, now }: CustomerSeesProps) {
   const { key, resetsAt, refusals } = explanation;
   return (
     <section class="sees" aria-labelledby="sees">
@@ -38,7 +43,7 @@ export function CustomerSees({ explanation, now }: Props) {
           [
             "Used this month",
             <>
-              <Used used={key.used} limit={key.monthlyLimit} />{" "}
+              <Used used={key.used} limit={key.monthlyLimit} over={over} />{" "}
               <a href={`/console/licenses/${key.licenseId}#use`}>by day</a>
             </>,
           ],
