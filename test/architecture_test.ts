@@ -16,7 +16,7 @@ const FLOORS = [
   ["cli"],
   ["service"],
   ["clients", "admin"],
-  ["installation"],
+  ["installation", "notices"],
   ["models", "operators", "usage"],
   ["licensing"],
   ["audit", "wire"],
@@ -40,6 +40,7 @@ const THINGS = [
   "operators",
   "operators/identity",
   "audit",
+  "notices",
   "database/processes",
   "installation/backup",
 ];
@@ -109,9 +110,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "models/bucket",
     "base/host",
     "base/tls",
-    ...THINGS,
+    ...THINGS.filter((thing) => thing !== "notices"),
     ...GROUND,
   ],
+  notices: ["licensing", "licensing/machines", "audit", ...GROUND],
   models: ["licensing", "audit", "database/processes", "models/bucket", "base/host", ...GROUND],
   "models/bucket": [],
   "models/bundles": ["models", "models/bucket", "licensing", "licensing/signed_licenses", "database"],
@@ -148,7 +150,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
  * here. `frame` imports no thing.
  */
 const thingsMayImport: Readonly<Record<string, readonly string[]>> = {
-  overview: ["activity", "health", "usage"],
+  overview: ["activity", "health", "notices", "usage"],
   health: ["activity"],
   keys: ["machines"],
   accounts: ["machines"],

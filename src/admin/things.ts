@@ -10,6 +10,7 @@ import { health } from "./health/routes.ts";
 import { keys } from "./keys/routes.ts";
 import { machines } from "./machines/routes.ts";
 import { models } from "./models/routes.ts";
+import { notices } from "./notices/routes.ts";
 import { overview } from "./overview/routes.ts";
 import { search } from "./search/routes.ts";
 import { tiers } from "./tiers/routes.ts";
@@ -18,6 +19,7 @@ import { usage } from "./usage/routes.ts";
 /** In the order of the menu. The first page is shown after the login. */
 export const THINGS = [
   overview,
+  notices,
   keys,
   accounts,
   machines,
@@ -36,7 +38,7 @@ export const CONSOLE_ROUTES: readonly ConsoleRoute[] = THINGS.flatMap(({ pages }
 
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it, in the order of its document. */
 export const ROUTES: readonly Route[] = [
-  ...[keys, accounts, machines, tiers, usage, models, audit, activity, health, access].flatMap(
+  ...[keys, accounts, machines, tiers, usage, models, notices, audit, activity, health, access].flatMap(
     ({ api }) => api,
   ),
   getOpenApi,

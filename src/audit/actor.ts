@@ -4,7 +4,7 @@ import { lineOf } from "../database/mod.ts";
 /** The person or program that makes a change. */
 export interface Actor {
   readonly kind: keyof typeof DOORS;
-  /** A client's address, a user of the host, or the name of a token or an operator. */
+  /** A client's address, a user of the host, the name of a token or an operator, or the part of the service. */
   readonly name: string;
   readonly reason?: string | undefined;
   /** The identifier of the request, `req_…`; undefined for a command. */
@@ -20,7 +20,16 @@ export interface By {
 }
 
 /** How each kind of actor comes in. */
-export const DOORS = { http: "client", command: "command", token: "api", operator: "console" } as const;
+export const DOORS = {
+  http: "client",
+  command: "command",
+  token: "api",
+  operator: "console",
+  service: "service",
+} as const;
+
+/** The service itself, for what it notes in the background. */
+export const UPKEEP: Actor = { kind: "service", name: "upkeep" };
 
 /** Returns the actors that a text can mean: the actor itself, or a name with each kind. */
 export function actorsOf(text: string): readonly string[] {
@@ -38,6 +47,7 @@ const WORDS: Readonly<Record<Actor["kind"], (name: string) => string>> = {
   command: (name) => `${name}, with a command on the host`,
   token: (name) => `the token ${name}`,
   operator: (name) => `${name}, in the console`,
+  service: () => "the service itself",
 };
 
 /** Says in words who the actor with this text is: `command:root` is `root, with a command on the host`. */

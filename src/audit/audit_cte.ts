@@ -10,8 +10,8 @@ interface AuditCte {
   readonly at: Date;
   /**
    * The CTE that makes the change: a row for each changed thing, with the columns `before` and `after` (`jsonb`),
-   * for an action on an account or a model also `account_id`, and for an action on a key, a license, a machine or
-   * use also `account_id`, `license_id` and `key_id`.
+   * for an action on an account or a model also `account_id`, and for an action on a key, a license, a machine, a
+   * notice or use also `account_id`, `license_id` and `key_id`.
    */
   readonly from: Fragment;
 }
@@ -23,7 +23,7 @@ interface AuditCte {
 export function auditCte(sql: Sql, { action, actor, at, from }: AuditCte): Fragment {
   const reason = actor.reason === undefined ? null : redactKeys(actor.reason);
   const name = typeof actor.name === "string" ? sql`${actor.name}::text` : actor.name;
-  const hasKey = /^(key|license|machine|usage)\./.test(action);
+  const hasKey = /^(key|license|machine|notice|usage)\./.test(action);
   const hasAccount = hasKey || /^(account|model)\./.test(action);
   return sql`
     insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason, door, request, address)

@@ -11,7 +11,7 @@ export interface AuditRow {
   readonly id: number;
   readonly at: Date;
   readonly actor: string;
-  /** How the actor came in: `client`, `command`, `api` or `console`; null for rows of an older program. */
+  /** How the actor came in: `client`, `command`, `api`, `console` or `service`; null for rows of an older program. */
   readonly door: string | null;
   readonly action: string;
   readonly userId: string | null;

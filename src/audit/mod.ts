@@ -18,6 +18,7 @@ export {
   NEEDED_REASON_TEXT,
   nameOfActor,
   REASON_TEXT,
+  UPKEEP,
 } from "./actor.ts";
 export { auditCte } from "./audit_cte.ts";
 export { AUDIT_FIELDS, renderAuditRow } from "./audit_fields.ts";

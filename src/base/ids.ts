@@ -10,7 +10,7 @@
 import { randomBytes } from "node:crypto";
 import type { Rule } from "./rule.ts";
 
-export type IdKind = "usr" | "lic" | "key" | "evt" | "req" | "mdl" | "ses" | "mch" | "aud";
+export type IdKind = "usr" | "lic" | "key" | "evt" | "req" | "mdl" | "ses" | "mch" | "aud" | "ntc";
 
 /** The number of values of the last 12 bits. */
 const COUNTS = 0x1000;

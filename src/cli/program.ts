@@ -20,6 +20,7 @@ import { licenses } from "./commands/licenses_commands.ts";
 import { machines } from "./commands/machines_commands.ts";
 import { migration } from "./commands/migrate_command.ts";
 import { models } from "./commands/models_commands.ts";
+import { notices } from "./commands/notices_commands.ts";
 import { operators } from "./commands/operators_commands.ts";
 import { restore } from "./commands/restore_command.ts";
 import { serve } from "./commands/serve_command.ts";
@@ -43,6 +44,7 @@ const COMMANDS = [
   accounts,
   machines,
   models,
+  notices,
   operators,
   tokens,
   demo,

@@ -20,6 +20,8 @@ export const SCOPE_MEANINGS = {
   "usage:import": "import reports of use from machines without a network",
   "models:read": "see models",
   "models:write": "add, upload, retire and remove models",
+  "notices:read": "see notices",
+  "notices:change": "mark notices as done, and put them off",
   "audit:read": "see who changed what",
   "status:read": "see health, requests and refusals",
 } as const;
@@ -49,7 +51,7 @@ export type Role = (typeof ROLES)[number];
 const READING = SCOPES.filter((scope) => scope.endsWith(":read"));
 
 /**
- * A viewer reads; an editor also changes keys, accounts and models, releases machines, and imports reports of use; only an admin also revokes,
+ * A viewer reads; an editor also changes keys, accounts and models, releases machines, imports reports of use, and marks notices as done; only an admin also revokes,
  * erases, and frees places that signed licenses hold.
  */
 const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
@@ -62,6 +64,7 @@ const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
     "machines:release",
     "usage:import",
     "models:write",
+    "notices:change",
   ],
   admin: SCOPES,
 };

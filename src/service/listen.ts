@@ -32,6 +32,7 @@ export async function listen(
   const { adminListen, dataDir, host, port } = config;
   let certificate: Certificate | undefined;
   const certificateExpiresAt = () => certificate?.expiresAt() ?? tls?.expiresAt;
+  parts.certificate.expiresAt = certificateExpiresAt;
   const publicUrl = config.publicUrl ?? reachedAt;
   const createSigner = (database: Database) =>
     createLicenseSigner({ ...config, database, cache: parts.directory, secrets });

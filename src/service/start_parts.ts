@@ -8,12 +8,14 @@ import { createKeyDirectory } from "../licensing/keys/mod.ts";
 import { machinesUpkeep, noteEndsUpkeep } from "../licensing/machines/mod.ts";
 import { createLicenseChanges } from "../licensing/mod.ts";
 import { createGitHubAppSource, createTokenSource } from "../models/repository_token/mod.ts";
+import { createNoticesUpkeep } from "../notices/mod.ts";
 import { createFailedLogins, operatorsUpkeep } from "../operators/mod.ts";
 import { activityUpkeep, createActivityWriter } from "../usage/activity/mod.ts";
 import { createFigureComputer } from "../usage/figures/mod.ts";
 import { createLatencyWriter, latencyUpkeep } from "../usage/latency/mod.ts";
 import { createEventWriter, createUsageUpkeep, watchWrites } from "../usage/mod.ts";
 import { GROWING_ENDPOINTS } from "../wire/mod.ts";
+import { findInstallationState } from "./find_installation_state.ts";
 import type { Stores } from "./open_stores.ts";
 import type { ServiceOptions } from "./service.ts";
 import type { StopOrder } from "./stop_order.ts";
@@ -45,6 +47,9 @@ export async function startParts(
   const failedLogins = createFailedLogins(database, clock);
   await order.start(failedLogins, LAST_WRITE_MS);
   const { address } = stores.installation;
+  const figures = createFigureComputer({ address, clock, log });
+  order.add(figures);
+  const certificate = { expiresAt: () => stores.tls?.expiresAt };
   const usageUpkeep = createUsageUpkeep({ keptMonths: config.eventsKeptMonths });
   const tasks = [
     ...usageUpkeep.tasks,
@@ -54,13 +59,17 @@ export async function startParts(
     sharedWindowsUpkeep,
     machinesUpkeep,
     noteEndsUpkeep,
+    createNoticesUpkeep({
+      settings: config.notices,
+      findInstallation: (context) =>
+        findInstallationState(context, { config, certificateExpiresAt: () => certificate.expiresAt() }),
+      demandFigures: figures.demand,
+    }),
   ];
   // The files of another server cannot be read, and its memory is not ours to fill.
   if (config.databaseUrl === undefined) tasks.push(warmUp);
   const upkeep = createUpkeep({ address, clock, log, tasks });
   await order.start(upkeep);
-  const figures = createFigureComputer({ address, clock, log });
-  order.add(figures);
   const events = createEventWriter({
     database,
     clock,
@@ -80,6 +89,8 @@ export async function startParts(
     upkeep,
     usageUpkeep,
     figures,
+    /** When the certificate that is used now ends; the listeners replace the function. */
+    certificate,
     writes,
     database,
     directory,

@@ -6,7 +6,7 @@ import { renderCursor } from "../../src/admin/frame/api/cursor.ts";
 import { codesOf } from "../../src/admin/frame/api/document_facts.ts";
 import type { Route } from "../../src/admin/frame/api/route.ts";
 import { ROUTES } from "../../src/admin/things.ts";
-import { newUuid, toId } from "../../src/base/ids.ts";
+import { newUuid, parseId, toId } from "../../src/base/ids.ts";
 import type { Code } from "../../src/base/refusal.ts";
 import { type Database, DatabaseUnavailable } from "../../src/database/mod.ts";
 import { findLicense } from "../../src/licensing/mod.ts";
@@ -15,7 +15,7 @@ import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.t
 import { useAdmin, useForAll } from "../support/use.ts";
 import { createJournal, firstReport, OTHER_JOURNAL, parsed } from "../usage/reports/report_kit.ts";
 import { createDocumentedCall, type DocumentedCall } from "./documented_call.ts";
-import { issueRevoked, makeSample, nameOf, newIdempotencyKey } from "./sample_requests.ts";
+import { issueRevoked, makeSample, makeSampleNotice, nameOf, newIdempotencyKey } from "./sample_requests.ts";
 
 /** A request that must be refused with the code. Parts that it leaves out are as in the sample request. */
 interface Refused extends CallOptions {
@@ -67,7 +67,7 @@ const PROVOKED: Partial<Readonly<Record<Code, Provoke>>> = {
   UNSUPPORTED_MEDIA_TYPE: () => ({ body: "", headers: { "content-encoding": "gzip" } }),
   EXPECTATION_FAILED: () => ({ body: new ReadableStream(), headers: { expect: "100-Continue" } }),
   KEY_NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=key_)[0-9a-f]{32}/, "0".repeat(32)) }),
-  NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=(lic|usr|mch)_)[0-9a-f]{32}/, "0".repeat(32)) }),
+  NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=(lic|usr|mch|ntc)_)[0-9a-f]{32}/, "0".repeat(32)) }),
   CLAIM_MISMATCH: async (sample, route) => {
     await call(route, sample.path, sample);
     return { body: { ...sample.body, reason: "another" } };
@@ -114,6 +114,11 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
   },
   "POST /machines/:id/release": { CONFLICT: twice },
   "POST /machines/:id/free": { CONFLICT: twice },
+  "GET /notices": { NOT_FOUND: () => ({ path: "/notices?account=nobody@example.org" }) },
+  "POST /notices/mute": { NOT_FOUND: () => ({ body: { account_id: toId("usr", newUuid()) } }) },
+  "POST /notices/unmute": { NOT_FOUND: () => ({ body: { license_id: toId("lic", newUuid()) } }) },
+  "POST /notices/:id/done": { CONFLICT: withdrawn },
+  "POST /notices/:id/remind": { CONFLICT: withdrawn },
   "GET /machines": { NOT_FOUND: () => ({ path: "/machines?account=nobody@example.org" }) },
   "GET /openapi.json": { PRECONDITION_FAILED: () => ({ headers: { "if-match": '"other"' } }) },
   "GET /keys": { NOT_FOUND: () => ({ path: `/keys?account=${toId("usr", newUuid())}` }) },
@@ -198,6 +203,17 @@ const ELSEWHERE = renderCursor(
 async function twice(sample: Sample, route: Route): Promise<Refused> {
   await call(route, sample.path, sample);
   return { headers: newIdempotencyKey() };
+}
+
+/** The limit of the license is raised, and the upkeep withdraws the notice of the sample request. */
+async function withdrawn({ path }: Sample): Promise<Refused> {
+  const uuid = parseId("ntc", path.split("/")[2] ?? "") ?? "";
+  await admin.database.query(
+    (sql) => sql`
+      update licenses set monthly_limit = 1000 where id = (select license_id from notices where id = ${uuid}::uuid)`,
+  );
+  await makeSampleNotice(admin);
+  return {};
 }
 
 for (const route of ROUTES) {

@@ -18,6 +18,7 @@ import { type Parameter, toOption } from "../../src/cli/parameter.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { MACHINE_CONDITIONS } from "../../src/licensing/machines/mod.ts";
 import { ACCOUNT_CONDITION, ACCOUNT_CONDITIONS } from "../../src/licensing/mod.ts";
+import { NOTICE_CONDITIONS } from "../../src/notices/mod.ts";
 import { ACTIVITY_CONDITIONS } from "../../src/usage/activity/mod.ts";
 import { KEY_CONDITIONS } from "../../src/usage/figures/mod.ts";
 import { USAGE_DAYS_CONDITIONS } from "../../src/usage/mod.ts";
@@ -27,7 +28,7 @@ import { createConsoleClient } from "./console_client.ts";
 import { AFTER, CONSOLE_CONDITIONS, WRONG_FOR_KEYS, type Wrong } from "./console_conditions.ts";
 
 const ACTOR_FORM =
-  "must be a kind and a name, such as token:shop; the kinds are http, command, token, operator";
+  "must be a kind and a name, such as token:shop; the kinds are http, command, token, operator, service";
 
 /** The lists whose conditions are declared once, by their names at the doors. */
 const DECLARED: readonly {
@@ -40,6 +41,7 @@ const DECLARED: readonly {
   { conditions: KEY_CONDITIONS, path: "/keys", command: "keys list", notOnPage: [] },
   { conditions: ACCOUNT_CONDITIONS, path: "/accounts", command: "accounts list", notOnPage: [] },
   { conditions: MACHINE_CONDITIONS, path: "/machines", command: "machines list", notOnPage: [] },
+  { conditions: NOTICE_CONDITIONS, path: "/notices", command: "notices list", notOnPage: [] },
   {
     conditions: { account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS },
     path: "/audit",
@@ -78,6 +80,7 @@ describe("the console", () => {
     "/accounts/:id/erasure",
     "/machines/many",
     "/machines/:id",
+    "/notices/:id",
     "/tiers",
     "/usage/reports",
     "/models/_add",
@@ -198,6 +201,11 @@ describe("the API", () => {
       unseen: ["30", "30 days", "-1d", "3651d", "1m", ""],
       ...PAGES,
     },
+    "/notices": {
+      ...{ kind: "license", state: ["active", ""], account: "Grace", license: "lic_1", sort: "latest_used" },
+      ...PAGES,
+    },
+    "/notices/muted": PAGES,
     "/usage": { month: ["November", ...MONTHS], ...PAGES },
     "/usage/daily": { from: "monday", to: "2026-11-31", by: "code" },
     "/activity": { from: "monday", to: "now", by: "tier", step: "week" },
@@ -260,7 +268,13 @@ describe("the API", () => {
   });
 
   test("GET /audit accepts every kind of actor", async () => {
-    for (const actor of ["http:2001:db8::7", "command:root", "token:shop", "operator:(unknown)"]) {
+    for (const actor of [
+      "http:2001:db8::7",
+      "command:root",
+      "token:shop",
+      "operator:(unknown)",
+      "service:upkeep",
+    ]) {
       const { status } = await admin.call("GET", `/audit?${new URLSearchParams({ actor })}`, { token });
       expect({ actor, status }).toEqual({ actor, status: 200 });
     }
@@ -328,6 +342,8 @@ describe("a command", () => {
     "licenses outstanding": { key: "svc_test_…ce05", limit: "0" },
     audit: { limit: "0", after: "next" },
     "machines list": { limit: "all", after: "next" },
+    "notices list": { limit: "all", after: "next" },
+    "notices muted": { limit: "all" },
     "models list": {},
     "operators list": {},
     "tiers list": {},

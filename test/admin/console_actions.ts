@@ -8,6 +8,7 @@ import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
 import { LICENSE_PAGE } from "../../src/admin/keys/license.tsx";
 import { MACHINE_PAGE } from "../../src/admin/machines/machine.tsx";
 import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
+import { NOTICE_PAGE } from "../../src/admin/notices/notice.tsx";
 import { TIERS_PAGE } from "../../src/admin/tiers/tiers.tsx";
 
 const PAGES = [
@@ -16,6 +17,7 @@ const PAGES = [
   ACCOUNT_PAGE,
   ERASURE_PAGE,
   MACHINE_PAGE,
+  NOTICE_PAGE,
   TIERS_PAGE,
   MODEL_PAGE,
   ACCESS_PAGE,

@@ -48,6 +48,10 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
     unseen: "a month",
     ...PLACE,
   },
+  "/notices": {
+    ...{ kind: "license", state: "active", account: "Grace", license: "lic_1", sort: "latest_used" },
+    ...PLACE,
+  },
   "/models": { sort: "size", ...PLACE },
   "/audit": { ...AUDIT_CONDITIONS, ...PLACE },
   "/audit.csv": AUDIT_CONDITIONS,

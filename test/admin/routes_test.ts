@@ -202,6 +202,7 @@ test("these pages have actions", () => {
       "/machines",
       "/machines/many",
       "/machines/:id",
+      "/notices/:id",
       "/tiers",
       "/usage",
       "/usage/reports",

@@ -2,10 +2,12 @@
 
 import { hash, randomUUID } from "node:crypto";
 import { ROUTES } from "../../src/admin/things.ts";
+import { DAY_MS, monthOf, toDay } from "../../src/base/calendar.ts";
 import { newUuid, parseId, toId } from "../../src/base/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
+import { listNotices, makeNotices, mute } from "../../src/notices/mod.ts";
 import { addActivity } from "../../src/usage/activity/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { addLatency } from "../../src/usage/latency/mod.ts";
@@ -130,6 +132,33 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     body: { reason: "the laptop was lost" },
   }),
 
+  "GET /notices": async (admin) => {
+    await makeSampleNotice(admin);
+    return { path: "/notices?kind=quota_used&limit=2" };
+  },
+  "GET /notices/muted": async (admin) => {
+    const { licenseUuid } = await admin.issue();
+    await mute(admin.database, { licenseUuid }, { actor: ACTOR, now: admin.clock.now() });
+    return { path: "/notices/muted?limit=2" };
+  },
+  "POST /notices/mute": async (admin) => ({
+    path: "/notices/mute",
+    body: { account_id: (await admin.issue()).userId, reason: "our own test" },
+  }),
+  "POST /notices/unmute": async (admin) => ({
+    path: "/notices/unmute",
+    body: { license_id: toId("lic", (await admin.issue()).licenseUuid), reason: "it is a customer" },
+  }),
+  "GET /notices/:id": async (admin) => ({ path: `/notices/${await makeSampleNotice(admin)}` }),
+  "POST /notices/:id/done": async (admin) => ({
+    path: `/notices/${await makeSampleNotice(admin)}/done`,
+    body: { reason: "the customer knows" },
+  }),
+  "POST /notices/:id/remind": async (admin) => ({
+    path: `/notices/${await makeSampleNotice(admin)}/remind`,
+    body: { on: inAWeek(admin), reason: "the customer is away" },
+  }),
+
   "GET /tiers": () => ({ path: "/tiers" }),
   "PATCH /tiers/:tier": () => ({
     path: "/tiers/enterprise",
@@ -236,6 +265,28 @@ export async function issueRevoked(
 export async function activateSample({ database }: TestAdmin): Promise<string> {
   const license = await licenseWith(database, { maxMachines: 1 });
   return toId("mch", await placeMachine(database, license, "one"));
+}
+
+/** Makes a notice of a new license that has used its quota up, and returns its id. */
+export async function makeSampleNotice(admin: TestAdmin): Promise<string> {
+  const { database, clock } = admin;
+  const { licenseUuid } = await admin.issue({ monthlyLimit: 10 });
+  const now = clock.now();
+  await database.query(
+    (sql) => sql`
+      insert into usage (license_id, month, used) values (${licenseUuid}::uuid, ${monthOf(now.getTime()).firstDay}::date, 10)`,
+  );
+  await makeNotices(
+    { database, clock, isStopping: () => false },
+    { days: [30, 7, 1], shares: [80, 100], refusalsAnHour: 100 },
+  );
+  const [notice] = await listNotices(database, { now, filter: { licenseUuid } });
+  return notice?.id ?? "";
+}
+
+/** Returns the day in a week. */
+export function inAWeek({ clock }: TestAdmin): string {
+  return toDay(new Date(clock.nowMs() + 7 * DAY_MS));
 }
 
 export async function registerModel(admin: TestAdmin): Promise<string> {

@@ -12,8 +12,10 @@ import { firstReport } from "../usage/reports/report_kit.ts";
 import {
   activateSample,
   awaitFile,
+  inAWeek,
   issueRevoked,
   issueSuspended,
+  makeSampleNotice,
   nameOf,
   newName,
   registerModel,
@@ -135,6 +137,22 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     path: `/machines/${await activateSample(admin)}/release`,
     form: { reason: "the laptop was lost" },
   }),
+  "POST /notices/:id/done": async (admin) => ({
+    path: `/notices/${await makeSampleNotice(admin)}/done`,
+    form: { reason: "the customer knows" },
+  }),
+  "POST /notices/:id/remind": async (admin) => ({
+    path: `/notices/${await makeSampleNotice(admin)}/remind`,
+    form: { on: inAWeek(admin), reason: "the customer is away" },
+  }),
+  "POST /notices/:id/mute": async (admin) => ({
+    path: `/notices/${await makeSampleNotice(admin)}/mute`,
+    form: { of: "license", reason: "our own test" },
+  }),
+  "POST /notices/:id/unmute": async (admin) => ({
+    path: `/notices/${await makeSampleNotice(admin)}/unmute`,
+    form: { of: "account", reason: "it is a customer" },
+  }),
   "POST /usage/reports": (admin) => onReport(admin, ""),
   "POST /usage/reports/import": (admin) => onReport(admin, "/import"),
   "POST /tiers/values": () => ({
@@ -219,6 +237,7 @@ const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
     path: `/accounts/${(await admin.issue()).userId}/erasure`,
   }),
   "GET /machines/:id": async (admin) => ({ path: `/machines/${await activateSample(admin)}` }),
+  "GET /notices/:id": async (admin) => ({ path: `/notices/${await makeSampleNotice(admin)}` }),
   "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
 };
 

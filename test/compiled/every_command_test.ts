@@ -119,6 +119,15 @@ describe.skipIf(!canActAsBoth)("while no service runs", () => {
     await run(`machines release ${machine.id}`, { refusal: "it is not active" });
     await run("machines release-all --unseen 0d --dry-run");
     await run(`machines free ${machine.id} --reason lost --yes`);
+    await run("notices list");
+    // Only a service makes notices.
+    const notice = `ntc_${"0".repeat(32)}`;
+    const refusal = `there is no notice ${notice}`;
+    for (const words of [`show ${notice}`, `done ${notice}`, `remind ${notice} --on 2099-01-01`])
+      await run(`notices ${words}`, { refusal: words.includes("2099") ? "at most 365 days ahead" : refusal });
+    await run("notices mute --account ada@example.org");
+    await run("notices muted");
+    await run(`notices unmute --license ${license}`);
     await run("tiers list");
     await run("tiers value research channels=8 --yes");
     await run("licenses public-keys");

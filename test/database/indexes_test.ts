@@ -26,7 +26,14 @@ describe("an index", () => {
   // Otherwise each event, and each use of a key, would also write to the indexes: their updates would not be HOT.
   test("has no column that an event or a use of a key changes", async () => {
     expect(await indexedColumns("usage")).toEqual(["license_id", "month"]);
-    expect(await indexedColumns("keys")).toEqual(["changed_xid", "hash", "hint", "id", "license_id"]);
+    expect(await indexedColumns("keys")).toEqual([
+      "changed_xid",
+      "hash",
+      "hint",
+      "id",
+      "license_id",
+      "own_expires_at",
+    ]);
   });
 
   // The places of floating machines depend on their heartbeats: many each second.

@@ -43,12 +43,14 @@ interface Entry {
 /**
  * The tables without a digest. `compare()` counts the rows of `audit`, `claims` and `machines`, and adds up those of
  * `usage` and `signed_licenses`. `usage_changes` holds messages to other processes for a minute, and an accepted
- * event adds to `event_texts` and `installation_texts`. A refused request may change `refusals` and `too_many_requests`
- * alone. The service writes the others by itself every minute.
+ * event adds to `event_texts` and `installation_texts`. A refused request may change `refusals`, `refused_hours`,
+ * `too_many_requests` and, where no place is free, `full_places` alone. The service writes the others by itself, and
+ * notices with their rows of the audit log.
  */
 const ACCOUNTED = [
   ...["audit", "claims", "usage", "signed_licenses", "machines", "usage_changes", "refusals"],
-  ...["event_texts", "installation_texts", "too_many_requests"],
+  ...["event_texts", "installation_texts", "too_many_requests", "refused_hours"],
+  ...["full_places", "key_wakings", "notices"],
   ...[
     "processes",
     "starts",
@@ -229,7 +231,7 @@ async function readState(database: Database): Promise<State> {
   }
   const [counts] = await database.query<{ audit: number; claims: number; events: number; signed: number }>(
     (sql) => sql`
-      select (select count(*) from audit) as audit, (select count(*) from claims) as claims,
+      select (select count(*) from audit where action not like 'notice.%') as audit, (select count(*) from claims) as claims,
              (select count(*) from events) as events,
              (select coalesce(sum(count), 0) from signed_licenses) as signed`,
   );

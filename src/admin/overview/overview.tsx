@@ -14,6 +14,7 @@ import { AsOf, Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { listExpiries, summarize } from "../health/health_rows.ts";
+import { NoticesPanel, readOpenNotices } from "../notices/notices.tsx";
 import { sumByTier } from "../usage/use_by_tier.ts";
 import {
   Consumers,
@@ -29,11 +30,13 @@ import {
 const DAYS = 90;
 
 /** The first page of an operator: how many keys there are, their use, and the things that need attention. */
-export async function overviewPage({ options, now, may }: Visit): Promise<Page> {
+export async function overviewPage(visit: Visit): Promise<Page> {
+  const { options, now, may } = visit;
   const { database } = options;
   options.demandFigures();
-  const [{ unusual, counts, refused, ...health }, keys, figures, use] = await Promise.all([
+  const [{ unusual, counts, refused, ...health }, notices, keys, figures, use] = await Promise.all([
     findHealth(options, now),
+    readOpenNotices(visit),
     listKeys(database, { now, filter: { limit: 1 } }),
     readFigures(database),
     readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
@@ -54,6 +57,7 @@ export async function overviewPage({ options, now, may }: Visit): Promise<Page> 
           {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
           <a href="/console/health">Show health</a>
         </p>
+        <NoticesPanel notices={notices} visit={visit} />
         {!hasKeys && <NoKeys mayIssue={mayIssue} />}
         {hasKeys && <Use use={use} now={now} />}
         {hasKeys && figures === undefined && (

@@ -19,6 +19,7 @@ import machines from "./machines.md" with { type: "text" };
 import models from "./models.md" with { type: "text" };
 import monitoring from "./monitoring.md" with { type: "text" };
 import node from "./node.md" with { type: "text" };
+import notices from "./notices.md" with { type: "text" };
 import offline from "./offline.md" with { type: "text" };
 import operators from "./operators.md" with { type: "text" };
 import debianPackage from "./package.md" with { type: "text" };
@@ -53,6 +54,7 @@ export const PAGES = [
   { name: "operators", summary: "people, tokens, and the API for programs", text: operators },
   { name: "console", summary: "the console in the browser: open it, roles, pages", text: console },
   { name: "login", summary: "people log in with your identity provider", text: login },
+  { name: "notices", summary: "what needs attention: licenses that end, full quotas", text: notices },
   { name: "monitoring", summary: "health, doctor, metrics and the log", text: monitoring },
   { name: "follow", summary: "give each change to mail, chat, tickets or a log", text: follow },
   { name: "troubleshooting", summary: "what each error message means and what to do", text: troubleshooting },

@@ -13,6 +13,7 @@ import { findLastBackup, type LastBackup } from "../../installation/backup/mod.t
 import type { KeyDirectory } from "../../licensing/keys/mod.ts";
 import type { ServedFiles } from "../../models/mod.ts";
 import type { GitHubAppSource } from "../../models/repository_token/mod.ts";
+import { countOpenNotices, type NoticeKind } from "../../notices/mod.ts";
 import type { FigureComputer } from "../../usage/figures/mod.ts";
 import type { EventWriter, UsageUpkeep, WriteWatch } from "../../usage/mod.ts";
 import type { LimitedEndpoint } from "../../wire/mod.ts";
@@ -42,14 +43,17 @@ export interface MetricsSources {
   readonly isStopping: () => boolean;
 }
 
-/** Returns all metrics as they are now; without the last backup if the database does not answer. */
+/** Returns all metrics as they are now; without the last backup and the notices if the database does not answer. */
 export async function collectMetrics(sources: MetricsSources): Promise<Metrics> {
   const { database, directory, clock, backupOverdueHours } = sources;
-  const lastBackup = directory.isTrusted()
-    ? await findLastBackup(database, { now: clock.now(), overdueHours: backupOverdueHours }).catch(
-        () => undefined,
-      )
-    : undefined;
+  const now = clock.now();
+  const isThere = directory.isTrusted();
+  const [lastBackup, notices] = await Promise.all([
+    isThere
+      ? findLastBackup(database, { now, overdueHours: backupOverdueHours }).catch(() => undefined)
+      : undefined,
+    isThere ? countOpenNotices(database, now).catch(() => undefined) : undefined,
+  ]);
   return {
     ...ofRequests(sources),
     ...ofLimits(sources),
@@ -59,6 +63,7 @@ export async function collectMetrics(sources: MetricsSources): Promise<Metrics> 
     ...ofTokens(sources),
     ...ofModelFiles(sources),
     ...ofTimes(sources, lastBackup),
+    ...ofNotices(notices),
     ...figureMetrics(sources.figures),
     ...processMetrics(sources),
   };
@@ -232,6 +237,11 @@ function ofModelFiles({ servedFiles }: MetricsSources): Metrics {
     "Model files found in the folder, fetched from the bucket, not to be had, and refused to a license beyond its share";
   const stats = servedFiles.stats();
   return stats ? { claviger_model_cache_files_total: [text, samplesBy("result", stats)] } : {};
+}
+
+function ofNotices(counts: Readonly<Record<NoticeKind, number>> | undefined): Metrics {
+  if (counts === undefined) return {};
+  return { claviger_open_notices: ["Notices that are open, by kind", samplesBy("kind", counts)] };
 }
 
 /** Returns the times that alerts compare with now. */

@@ -98,6 +98,12 @@ function read(source: ConfigSource) {
     },
     /** How many hours after a backup the next one is overdue. */
     backupOverdueHours: get("CLAVIGER_BACKUP_OVERDUE_HOURS"),
+    /** When there are notices. */
+    notices: {
+      days: get("CLAVIGER_NOTICE_DAYS"),
+      shares: get("CLAVIGER_NOTICE_SHARES"),
+      refusalsAnHour: get("CLAVIGER_NOTICE_REFUSALS"),
+    },
     /** The address that serves metrics; undefined if metrics are not served. */
     metricsListen: get("CLAVIGER_METRICS_LISTEN"),
     /** The address that serves the console and the API for operators; undefined if neither is served. */

@@ -93,6 +93,30 @@ function parseDays(text: string): [Tier, number][] | undefined {
   return days;
 }
 
+/** The most numbers in a list of numbers. */
+const MOST_NUMBERS = 5;
+
+/** The rule for the days before an end at which there are notices; the value has the most days first. */
+export const NOTICE_DAYS: SettingRule<readonly number[]> = {
+  expects: `1 to ${MOST_NUMBERS} different numbers of days from 1 to 365, separated by commas, such as 30,7,1`,
+  parse: (text) => parseNumbers(text, 365)?.toReversed(),
+};
+
+/** The rule for the shares of a quota at which there are notices; the value has the lowest one first. */
+export const NOTICE_SHARES: SettingRule<readonly number[]> = {
+  expects: `1 to ${MOST_NUMBERS} different percentages from 1 to 100, separated by commas, such as 80,100`,
+  parse: (text) => parseNumbers(text, 100),
+};
+
+/** Parses different numbers from 1 to `most`, and sorts them. */
+function parseNumbers(text: string, most: number): number[] | undefined {
+  const parts = text.split(",").map((part) => part.trim());
+  const numbers = parts.map(Number);
+  const isRight = parts.every((part) => /^[1-9]\d{0,2}$/.test(part)) && numbers.every((one) => one <= most);
+  if (!isRight || numbers.length > MOST_NUMBERS || new Set(numbers).size < numbers.length) return undefined;
+  return numbers.sort((a, b) => a - b);
+}
+
 export const DATABASE_URL: SettingRule<string> = {
   expects: "a postgres:// address with a host, such as postgres://user:password@host:5432/claviger",
   parse(text) {

@@ -15,6 +15,8 @@ import {
   LOG_REQUESTS,
   listenAddress,
   MODEL_TYPES,
+  NOTICE_DAYS,
+  NOTICE_SHARES,
   OFFLINE_DAYS,
   PUBLIC_URL,
   type SettingRule,
@@ -285,6 +287,22 @@ const TABLE = {
     ...wholeNumber(1, 8_784),
     meaning:
       "how many hours after a backup the next one is overdue, of which doctor, Health and an alert warn; 3 fits the hourly timer",
+  },
+  CLAVIGER_NOTICE_DAYS: {
+    default: "30,7,1",
+    ...NOTICE_DAYS,
+    meaning:
+      "how many days before the end of a license, of its updates, of the certificate or of the installer token there is a notice",
+  },
+  CLAVIGER_NOTICE_SHARES: {
+    default: "80,100",
+    ...NOTICE_SHARES,
+    meaning: "at how many percent of the quota of a month there is a notice",
+  },
+  CLAVIGER_NOTICE_REFUSALS: {
+    default: "100",
+    ...wholeNumber(1, 10_000_000),
+    meaning: "there is a notice of a key that is refused more often than so many times in an hour",
   },
   CLAVIGER_SECRET: {
     ...anyText("at least 32 random bytes as hexadecimal digits or base64"),

@@ -37,12 +37,21 @@ export function createLastUse(database: Database, clock: Clock) {
   };
 }
 
-/** Sets when the keys were last used, unless a later use is stored. */
+/** A key that was not used for so many days is silent, and its next use is noted. */
+export const SILENT_DAYS = 90;
+
+/** Sets when the keys were last used, unless a later use is stored, and notes those that were silent until then. */
 async function updateLastUse(database: Database, uuids: readonly string[], at: Date): Promise<void> {
   await database.query(
     (sql) => sql`
       with used as (
-        select id from keys where id = any(${toTextArray(uuids)}::uuid[]) order by id for update
+        select id, last_used_at from keys where id = any(${toTextArray(uuids)}::uuid[]) order by id for update
+      ),
+      woken as (
+        insert into key_wakings (key_id, silent_since, woke_at)
+        select id, last_used_at, ${at}::timestamptz from used
+         where last_used_at <= ${at}::timestamptz - ${SILENT_DAYS}::integer * interval '24 hours'
+        on conflict (key_id) do update set silent_since = excluded.silent_since, woke_at = excluded.woke_at
       )
       update keys k set last_used_at = greatest(k.last_used_at, ${at}::timestamptz)
         from used where k.id = used.id`,

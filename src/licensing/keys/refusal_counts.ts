@@ -8,6 +8,7 @@
  * either. A key that was never issued has no row, so nothing of it is stored. Customers do not pay by these counts: a
  * count may be too high after a statement with an unknown outcome.
  */
+import { HOUR_MS } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Code, Refusal } from "../../base/refusal.ts";
 import { createWaitingRows, createWriteBehind, type Database, toTextArray } from "../../database/mod.ts";
@@ -60,7 +61,7 @@ export function createRefusalCounts({ database, clock, intervalMs = INTERVAL_MS 
       lastAtMs: Math.max(one.lastAtMs, lastAtMs),
       count: one.count + count,
     }),
-    write: (waiting) => addRefusalCounts(database, waiting),
+    write: (waiting) => addRefusalCounts(database, waiting, clock.now()),
   });
   const watch = createRequestWatch({ database, clock });
   const flush = async () => void (await Promise.all([rows.flush(), watch.flush()]));
@@ -83,15 +84,39 @@ export function createRefusalCounts({ database, clock, intervalMs = INTERVAL_MS 
   };
 }
 
-/** Adds refusals to the rows of their keys. Keys that do not exist are left out. */
-async function addRefusalCounts(database: Database, rows: readonly RefusalsOfKey[]): Promise<void> {
+/** For how long the refusals of an hour are kept: for a day, and the hour in which it began. */
+const HOURS_KEPT_MS = 25 * HOUR_MS;
+
+/** Adds refusals to the rows of their keys, and to those of their hours. Keys that do not exist are left out. */
+async function addRefusalCounts(
+  database: Database,
+  rows: readonly RefusalsOfKey[],
+  now: Date,
+): Promise<void> {
   await database.query(
     (sql) => sql`
+      with noted as materialized (
+        select "keyUuid", code, reason, to_timestamp("lastAtMs" / 1000) as last_at, count
+          from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
+               as noted ("keyUuid" uuid, code text, reason text, "lastAtMs" double precision, count bigint)
+         where exists (select from keys k where k.id = noted."keyUuid")
+      ),
+      old as (
+        delete from refused_hours
+         where (hour, key_id, code) in (
+                 select hour, key_id, code from refused_hours
+                  where hour < ${new Date(now.getTime() - HOURS_KEPT_MS)}::timestamptz for update skip locked)
+      ),
+      hours as (
+        insert into refused_hours as h (hour, key_id, code, count)
+        select date_trunc('hour', last_at, 'UTC'), "keyUuid", code, sum(count) from noted
+         group by 1, 2, 3
+         -- Every writer locks rows in this order, so two processes never wait for each other.
+         order by 1, 2, code collate "C"
+        on conflict (hour, key_id, code) do update set count = h.count + excluded.count
+      )
       insert into refusals as r (key_id, code, reason, last_at, count)
-      select "keyUuid", code, reason, to_timestamp("lastAtMs" / 1000), count
-        from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
-             as noted ("keyUuid" uuid, code text, reason text, "lastAtMs" double precision, count bigint)
-       where exists (select from keys k where k.id = noted."keyUuid")
+      select "keyUuid", code, reason, last_at, count from noted
        -- Every writer locks rows in this order, so two processes never wait for each other.
        order by "keyUuid", code collate "C", reason collate "C"
       on conflict (key_id, code, reason) do update
@@ -110,7 +135,8 @@ export async function deleteRefusalCounts(
         select k.id from keys k join licenses l on l.id = k.license_id
          where l.account_id = any(${toTextArray(accountUuids)}::uuid[])
       ),
-      counted as (delete from too_many_requests where key_id in (select id from mine))
+      counted as (delete from too_many_requests where key_id in (select id from mine)),
+      hours as (delete from refused_hours where key_id in (select id from mine))
       delete from refusals where key_id in (select id from mine)`,
   );
 }

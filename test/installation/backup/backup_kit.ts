@@ -249,6 +249,26 @@ export async function fill(database: Database): Promise<void> {
   );
   await database.query(
     (sql) => sql`
+      insert into notices (id, kind, subject, occasion, stage, license_id, key_id, true_since, made_at, facts, state, closed_at,
+                           closed_by, withdrawn_for)
+      select gen_random_uuid(), 'license_end', license_id, '2027-01-31T23:59:59Z', -7, license_id, id, ${NOW}::timestamptz,
+             ${NOW}::timestamptz, '{"days": 7}', 'withdrawn', ${NOW}::timestamptz, 'service:upkeep', 'other_end'
+        from keys`,
+  );
+  await database.query(
+    (sql) => sql`
+      with muted as (
+        insert into muted_notices (id, license_id, muted_at, muted_by)
+        select gen_random_uuid(), id, ${NOW}::timestamptz, 'command:olga' from licenses
+      ),
+      full_ones as (
+        insert into full_places (license_id, since) select id, ${NOW}::timestamptz from licenses on conflict do nothing
+      )
+      insert into key_wakings (key_id, silent_since, woke_at)
+      select id, '2026-01-01', ${NOW}::timestamptz from keys`,
+  );
+  await database.query(
+    (sql) => sql`
       insert into usage_changes (writer, month, license_ids, used)
       values (gen_random_uuid(), '2026-11-01', '{}', '{}')`,
   );

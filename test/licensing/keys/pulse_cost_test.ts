@@ -19,7 +19,7 @@ const database = useForAll(async () =>
     log: silentLog,
     maxConnections: 1,
     // Filling the tables takes long on a busy machine, and is not measured.
-    deadlineMs: 15_000,
+    deadlineMs: 60_000,
   }),
 );
 
@@ -46,7 +46,7 @@ beforeAll(async () => {
     );
     return newer.length === 0;
   });
-});
+}, 120_000);
 
 describe("createPulse()", () => {
   test("createPulse() reads no whole table, even before the planner has statistics", async () => {

@@ -30,6 +30,8 @@ export const licenseFor = idIn("lic", { holder: "a license", description: "The l
 export const accountFor = idIn("usr", { holder: "an account", description: "The account's identifier" });
 /** Reads the UUID of the machine in the path. */
 export const machineFor = idIn("mch", { holder: "a machine", description: "The machine's identifier" });
+/** Reads the UUID of the notice in the path. */
+export const noticeFor = idIn("ntc", { holder: "a notice", description: "The notice's identifier" });
 /** Reads the tier in the path. */
 export const tierFor = (what: string): PathReader<{ readonly what: string; readonly tier: Tier }> => ({
   parameters: [parameter("tier", "The tier", TIER.keywords)],

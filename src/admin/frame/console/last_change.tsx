@@ -60,9 +60,16 @@ function isAbout(
   const named = id ?? name;
   if (named === undefined) return true;
   const values = { ...Object(before), ...Object(after) };
-  return [keyId, licenseId, userId, values.machine, values.operator, values.token, values.name].includes(
-    named,
-  );
+  return [
+    keyId,
+    licenseId,
+    userId,
+    values.machine,
+    values.notice,
+    values.operator,
+    values.token,
+    values.name,
+  ].includes(named);
 }
 
 /** The changed values: `tier: free → commercial.` A row without values before is about something new. */

@@ -1,0 +1,178 @@
+/**
+ * The statements that make and withdraw notices. Each looks at a batch, in the order of an index, and writes the rows of the
+ * audit log with it. Two processes that run it at once make each notice once, because the constraint decides.
+ */
+import { auditCte, UPKEEP } from "../audit/mod.ts";
+import { newUuid } from "../base/ids.ts";
+import { type Fragment, type PendingRows, type Sql, toTextArray } from "../database/mod.ts";
+import type { TaskContext } from "../database/upkeep/mod.ts";
+import type { NoticeKind } from "./kinds.ts";
+
+/** How many rows a statement looks at. It is also the most notices that a statement writes. */
+export const BATCH_ROWS = 500;
+
+export type NoticeContext = Pick<TaskContext, "database" | "clock" | "isStopping">;
+
+/** A place in an order: an id, or an instant as PostgreSQL writes it and an id. */
+export interface Position {
+  readonly at?: string;
+  readonly uuid: string;
+}
+
+const FIRST_UUID = "00000000-0000-0000-0000-000000000000";
+
+/**
+ * Runs a statement for one batch after the other, until one finds nothing or the service stops. The statement gets the position of
+ * the last row of the batch before it, at first one after `since`, and returns that of its own last row.
+ */
+export async function inBatches(
+  { database, clock, isStopping }: NoticeContext,
+  { since }: { readonly since?: Date },
+  build: (sql: Sql, seen: Required<Position>, now: Date) => PendingRows,
+): Promise<void> {
+  let after: Position | undefined = { at: since?.toISOString() ?? "-infinity", uuid: FIRST_UUID };
+  while (after !== undefined && !isStopping()) {
+    const seen: Required<Position> = { at: "", ...after };
+    const now = clock.now();
+    const [last] = await database.query<Position>((sql) => build(sql, seen, now));
+    after = last;
+  }
+}
+
+/** Returns an instant, as SQL, in the form of all other texts; `at` is SQL, too. */
+export function textOf(sql: Sql, at: Fragment): Fragment {
+  return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+}
+
+/** Returns the values of a notice for the audit log. The log has no other values of the rows that it names. */
+function logged(sql: Sql, row: Fragment): Fragment {
+  return sql`
+    jsonb_build_object('notice', 'ntc_' || replace(${row}.id::text, '-', ''), 'kind', ${row}.kind, 'state', ${row}.state,
+                       'true_since', ${textOf(sql, sql`${row}.true_since`)}) || ${row}.facts`;
+}
+
+/** Returns the columns, as SQL, that a row of the audit log about the notice `row` has. */
+export function auditColumns(sql: Sql, row: Fragment): Fragment {
+  return sql`
+    (select l.account_id from licenses l where l.id = ${row}.license_id) as account_id, ${row}.license_id, ${row}.key_id,
+    ${logged(sql, row)} as after`;
+}
+
+interface Made {
+  readonly kind: NoticeKind;
+  readonly now: Date;
+}
+
+/**
+ * Returns the CTEs that make the notices of the CTE `found`, which has the columns `subject`, `occasion`, `stage`, `license_id`,
+ * `key_id`, `true_since` and `facts`. A notice that was withdrawn or replaced is open again; one that is open or done stays as it
+ * is. `made` has a row for each notice that was made. Earlier stages of its occasion are replaced.
+ */
+export function makeCtes(sql: Sql, { kind, now }: Made): Fragment {
+  const ids = toTextArray(Array.from({ length: BATCH_ROWS }, newUuid));
+  return sql`
+    named as (
+      select row.*, id.value as id
+        from (select *, row_number() over (order by subject, occasion, stage) as nth from found) as row
+        join unnest(${ids}::uuid[]) with ordinality as id (value, nth) using (nth)
+    ),
+    made as (
+      insert into notices as n (id, kind, subject, occasion, stage, license_id, key_id, true_since, made_at, facts)
+      select id, ${kind}::text, subject, occasion, stage, license_id, key_id, true_since, ${now}::timestamptz, facts
+        from named
+       -- Every process locks rows in this order, so two never wait for each other.
+       order by subject, occasion, stage
+      on conflict on constraint notice_is_unique do update
+        set state = 'open', made_at = excluded.made_at, key_id = excluded.key_id, true_since = excluded.true_since,
+            facts = excluded.facts, closed_at = null, closed_by = null, withdrawn_for = null, remind_at = null
+          where n.state in ('withdrawn', 'replaced')
+      returning n.*
+    ),
+    replaced as (
+      update notices n
+         set state = 'replaced', closed_at = ${now}::timestamptz, closed_by = 'service:upkeep'
+        from made
+       where n.kind = ${kind}::text and n.subject = made.subject and n.occasion = made.occasion and n.stage < made.stage
+         and n.state = 'open'
+    ),
+    made_logged as (
+      ${auditCte(sql, {
+        action: "notice.make",
+        actor: UPKEEP,
+        at: now,
+        from: sql`(select null::jsonb as before, ${auditColumns(sql, sql`made`)} from made order by made.id) as made`,
+      })}
+    )`;
+}
+
+/**
+ * Returns the condition, as SQL, that no notice of the occasion of `row` is open or done at its stage or at a higher one: a clock
+ * that steps back makes no notice again.
+ */
+export function isNew(sql: Sql, kind: NoticeKind, row: Fragment): Fragment {
+  return sql`
+    not exists (
+      select from notices n
+       where n.kind = ${kind}::text and n.subject = ${row}.subject and n.occasion = ${row}.occasion
+         and n.stage >= ${row}.stage and n.state in ('open', 'done'))`;
+}
+
+/** Returns the condition, as SQL, that neither the license `l` nor its account is muted. */
+export function wantsNotices(sql: Sql): Fragment {
+  return sql`
+    (not exists (select from muted_notices o where o.license_id = l.id)
+     and not exists (select from muted_notices o where o.account_id = l.account_id))`;
+}
+
+/** Returns the newest key, as SQL, of the license `l` that is not revoked; null if there is none. */
+export function keyOf(sql: Sql): Fragment {
+  return sql`
+    (select k.id from keys k where k.license_id = l.id and k.state <> 'revoked' order by k.id desc limit 1)`;
+}
+
+interface Withdrawal {
+  readonly kind: NoticeKind;
+  /**
+   * Returns why the notice `n` is not true any more, as SQL: a word of `WITHDRAWN_WORDS`, or null if it is true. `l` is its
+   * license, with nulls if it has none.
+   */
+  readonly why: (sql: Sql, now: Date) => Fragment;
+}
+
+/** Withdraws the open notices of a kind that are not true any more. Skips notices that an operator changes now. */
+export async function withdraw(context: NoticeContext, { kind, why }: Withdrawal): Promise<void> {
+  await inBatches(
+    context,
+    {},
+    (sql, seen, now) => sql`
+      with looked as materialized (
+        select id from notices
+         where kind = ${kind}::text and state = 'open' and id > ${seen.uuid}::uuid
+         order by id limit ${BATCH_ROWS}
+           for update skip locked
+      ),
+      judged as materialized (
+        select n.id, ${why(sql, now)} as why
+          from looked join notices n using (id) left join licenses l on l.id = n.license_id
+      ),
+      gone as (
+        update notices n
+           set state = 'withdrawn', closed_at = ${now}::timestamptz, closed_by = 'service:upkeep',
+               withdrawn_for = judged.why
+          from judged where judged.id = n.id and judged.why is not null
+        returning n.*
+      ),
+      gone_logged as (
+        ${auditCte(sql, {
+          action: "notice.withdraw",
+          actor: UPKEEP,
+          at: now,
+          from: sql`
+            (select jsonb_build_object('state', 'open') as before, account_id, license_id, key_id,
+                    after || jsonb_build_object('withdrawn_for', withdrawn_for) as after
+               from (select ${auditColumns(sql, sql`gone`)}, gone.withdrawn_for from gone order by gone.id) as rows) as gone`,
+        })}
+      )
+      select id as uuid from looked order by id desc limit 1`,
+  );
+}

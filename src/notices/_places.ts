@@ -1,0 +1,60 @@
+/**
+ * Notices of licenses whose places for machines have all been taken for an hour. The statement that takes the last free place
+ * notes the time (`take_place`), by the clock of the database, which is the clock of the places.
+ */
+import type { Fragment, Sql } from "../database/mod.ts";
+import { isTaken } from "../licensing/machines/mod.ts";
+import {
+  BATCH_ROWS,
+  inBatches,
+  isNew,
+  keyOf,
+  makeCtes,
+  type NoticeContext,
+  textOf,
+  wantsNotices,
+  withdraw,
+} from "./_make.ts";
+
+const KIND = "places_full";
+
+/** Makes the notices of full licenses, and withdraws those of licenses that have a free place again. */
+export async function noticeFullPlaces(context: NoticeContext): Promise<void> {
+  await inBatches(
+    context,
+    {},
+    (sql, seen, now) => sql`
+      with looked as materialized (
+        select license_id, since from full_places
+         where (since, license_id) > (${seen.at}::text::timestamptz, ${seen.uuid}::uuid)
+           and since <= statement_timestamp() - interval '1 hour'
+         order by since, license_id limit ${BATCH_ROWS}
+      ),
+      staged as materialized (
+        select l.id::text as subject, ${textOf(sql, sql`looked.since`)} as occasion, 0 as stage, l.id as license_id,
+               ${keyOf(sql)} as key_id, looked.since as true_since,
+               jsonb_build_object('places', l.max_machines, 'full_since', ${textOf(sql, sql`looked.since`)}) as facts
+          from looked join licenses l on l.id = looked.license_id
+         where ${takenPlaces(sql)} >= l.max_machines and l.expires_at > ${now}::timestamptz and ${wantsNotices(sql)}
+      ),
+      found as (select * from staged where key_id is not null and ${isNew(sql, KIND, sql`staged`)}),
+      ${makeCtes(sql, { kind: KIND, now })}
+      select since::text as at, license_id as uuid from looked order by since desc, license_id desc limit 1`,
+  );
+  await withdraw(context, { kind: KIND, why: whyWithdrawn });
+}
+
+/** Counts the places of the license `l` that are taken, as SQL. */
+function takenPlaces(sql: Sql): Fragment {
+  return sql`(select count(*) from machines m where m.license_id = l.id and ${isTaken(sql)})`;
+}
+
+function whyWithdrawn(sql: Sql, now: Date): Fragment {
+  return sql`
+    case when not exists (select from full_places f where f.license_id = l.id and ${textOf(sql, sql`f.since`)} = n.occasion)
+              or l.max_machines is null or ${takenPlaces(sql)} < l.max_machines then 'place_free'
+         when not (${wantsNotices(sql)}) then 'muted'
+         when ${keyOf(sql)} is null then 'no_key'
+         when l.expires_at <= ${now}::timestamptz then 'license_ended'
+    end`;
+}

@@ -1,0 +1,59 @@
+/** Notices of keys that are refused often: more than so many times in an hour, for whatever reason, once for each day (UTC). */
+import { DAY_MS } from "../base/calendar.ts";
+import type { Fragment, Sql } from "../database/mod.ts";
+import {
+  BATCH_ROWS,
+  inBatches,
+  isNew,
+  makeCtes,
+  type NoticeContext,
+  textOf,
+  wantsNotices,
+  withdraw,
+} from "./_make.ts";
+import type { NoticeSettings } from "./settings.ts";
+
+const KIND = "refusals";
+
+/** Makes the notices of keys that were refused often in the last day, and withdraws those of keys that are not any more. */
+export async function noticeRefusals(
+  context: NoticeContext,
+  { refusalsAnHour }: NoticeSettings,
+): Promise<void> {
+  await inBatches(
+    context,
+    { since: new Date(context.clock.now().getTime() - DAY_MS) },
+    (sql, seen, now) => sql`
+      with looked as materialized (
+        select hour, key_id, sum(count)::bigint as refused, (array_agg(code order by count desc, code))[1] as code
+          from refused_hours
+         where (hour, key_id) > (${seen.at}::text::timestamptz, ${seen.uuid}::uuid)
+         group by hour, key_id
+         order by hour, key_id limit ${BATCH_ROWS}
+      ),
+      staged as materialized (
+        select distinct on (k.id, (hour at time zone 'UTC')::date)
+               k.id::text as subject, (hour at time zone 'UTC')::date::text as occasion, 0 as stage, l.id as license_id,
+               k.id as key_id, hour as true_since,
+               jsonb_build_object('hour', ${textOf(sql, sql`hour`)}, 'refused', refused, 'code', code) as facts
+          from looked join keys k on k.id = looked.key_id join licenses l on l.id = k.license_id
+         where refused > ${refusalsAnHour}::bigint and k.state <> 'revoked' and ${wantsNotices(sql)}
+         order by k.id, (hour at time zone 'UTC')::date, hour
+      ),
+      found as (select * from staged where ${isNew(sql, KIND, sql`staged`)}),
+      ${makeCtes(sql, { kind: KIND, now })}
+      select hour::text as at, key_id as uuid from looked order by hour desc, key_id desc limit 1`,
+  );
+  await withdraw(context, { kind: KIND, why: (sql, now) => whyWithdrawn(sql, now, refusalsAnHour) });
+}
+
+function whyWithdrawn(sql: Sql, now: Date, refusalsAnHour: number): Fragment {
+  return sql`
+    case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then 'revoked'
+         when not exists (
+                select from refused_hours h
+                 where h.key_id = n.key_id and h.hour > ${new Date(now.getTime() - DAY_MS)}::timestamptz
+                 group by h.hour having sum(h.count) > ${refusalsAnHour}::bigint) then 'stopped'
+         when not (${wantsNotices(sql)}) then 'muted'
+    end`;
+}

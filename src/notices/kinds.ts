@@ -1,0 +1,56 @@
+/** The kinds of notices, the states of a notice, and why one is withdrawn. */
+
+/** What each kind tells, in the words of the manual. */
+export const KIND_MEANINGS = {
+  license_end: "a license ends soon, or has ended",
+  updates_end: "the updates of a license end soon, or have ended",
+  quota_used: "a license has used a share of the quota of its month",
+  quota_runs_out:
+    "a license will have used its quota up before the month ends, at the rate of the last seven days",
+  places_full: "all places for machines of a license have been taken for an hour",
+  refusals: "a key was refused often in one hour",
+  rotated_key_used: "a key is used an hour or longer after it was rotated",
+  silent_key_used: "a key is used again after 90 days without a use",
+  backup_overdue: "the next backup is overdue",
+  certificate_end: "the certificate of a host ends soon, or has ended",
+  installer_token_end: "the stored repository token ends soon, or has ended",
+  model_files: "files of models are missing, cut short or out of reach",
+} as const;
+
+export type NoticeKind = keyof typeof KIND_MEANINGS;
+
+export const NOTICE_KINDS = Object.keys(KIND_MEANINGS) as readonly NoticeKind[];
+
+/** What each state of a notice means, in the words of operators. */
+export const STATE_MEANINGS = {
+  open: "it is true, and nobody has marked it as done",
+  later: "it is open, but an operator has put it off until a day",
+  done: "an operator has marked it as done",
+  withdrawn: "it is not true any more, such as after a renewal",
+  replaced: "a nearer notice of the same occasion took its place",
+} as const;
+
+export type NoticeState = keyof typeof STATE_MEANINGS;
+
+export const NOTICE_STATES = Object.keys(STATE_MEANINGS) as readonly NoticeState[];
+
+/** Why a notice is withdrawn, as it is stored, and in words. */
+export const WITHDRAWN_WORDS = {
+  muted: "the license or its account is muted",
+  no_key: "the license has no usable key any more",
+  other_end: "the end is another one now",
+  long_ended: "the end lies more than 30 days back",
+  not_ended: "the end is ahead again",
+  license_ended: "the license has ended",
+  other_limit: "the limit is another one now",
+  below: "the use is below the share again",
+  month_over: "the month is over",
+  used_up: "the quota is used up",
+  lasts: "the quota lasts until the month ends",
+  place_free: "a place was free again",
+  stopped: "the key was not refused so often for a day",
+  revoked: "the key was revoked",
+  mended: "it was put right, or replaced",
+} as const;
+
+export type WithdrawnFor = keyof typeof WITHDRAWN_WORDS;

@@ -1,0 +1,144 @@
+/** Accounts and licenses for which no notices are made, such as those of the vendor's own tests. */
+import * as v from "valibot";
+import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
+import { fieldsOf, identifier, renderFields, timestamp } from "../base/answer_fields.ts";
+import { toTimestamp } from "../base/calendar.ts";
+import { newUuid, toId } from "../base/ids.ts";
+import { type Refusal, refuse } from "../base/refusal.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+
+/** One account or one license, by its UUID. */
+export type Mutable = { readonly accountUuid: string } | { readonly licenseUuid: string };
+
+/** Who changes it, and the id of the notice on whose page that is, if it is one: the log then names it. */
+interface MuteBy extends By {
+  readonly notice?: string;
+}
+
+/** False if it was so already. */
+interface ChangedMute {
+  readonly isChanged: boolean;
+}
+
+/** From now on no notice is made for an account or a license, and the upkeep withdraws its open ones. */
+export async function mute(database: Database, of: Mutable, by: MuteBy): Promise<ChangedMute | Refusal> {
+  return await change(database, of, {
+    ...by,
+    action: "notice.mute",
+    statement: (sql, thing) => sql`
+      insert into muted_notices (id, account_id, license_id, muted_at, muted_by)
+      select ${newUuid()}::uuid, ${"accountUuid" in of ? sql`id, null::uuid` : sql`null::uuid, id`}, ${by.now}::timestamptz,
+             ${nameOfActor(by.actor)}::text
+        from ${thing}
+      on conflict do nothing
+      returning account_id, license_id`,
+  });
+}
+
+/** From now on notices are made again for an account or a license. Those that are true are made by the next look. */
+export async function unmute(database: Database, of: Mutable, by: MuteBy): Promise<ChangedMute | Refusal> {
+  return await change(database, of, {
+    ...by,
+    action: "notice.unmute",
+    statement: (sql, thing) => sql`
+      delete from muted_notices o using ${thing}
+       where ${"accountUuid" in of ? sql`o.account_id` : sql`o.license_id`} = thing.id
+      returning o.account_id, o.license_id`,
+  });
+}
+
+interface Change extends MuteBy {
+  readonly action: "notice.mute" | "notice.unmute";
+  /** Changes the row of the CTE `thing`, which has the `id`, and returns it. */
+  readonly statement: (sql: Sql, thing: Fragment) => Fragment;
+}
+
+async function change(
+  database: Database,
+  of: Mutable,
+  { action, statement, actor, now, notice }: Change,
+): Promise<ChangedMute | Refusal> {
+  const isAccount = "accountUuid" in of;
+  const uuid = isAccount ? of.accountUuid : of.licenseUuid;
+  const [row] = await database.query<{ isChanged: boolean }>(
+    (sql) => sql`
+      with thing as materialized (select id from ${sql(isAccount ? "accounts" : "licenses")} where id = ${uuid}::uuid),
+      changed as (${statement(sql, sql`thing`)}),
+      logged as (
+        ${auditCte(sql, {
+          action,
+          actor,
+          at: now,
+          from: sql`
+            (select coalesce(c.account_id, l.account_id) as account_id, c.license_id,
+                    (select max(k.id::text)::uuid from keys k where k.license_id = l.id) as key_id,
+                    jsonb_build_object('muted', ${action === "notice.unmute"}::boolean) as before,
+                    jsonb_strip_nulls(jsonb_build_object('muted', ${action === "notice.mute"}::boolean,
+                                                         'notice', ${notice ?? null}::text)) as after
+               from changed c left join licenses l on l.id = c.license_id) as changed`,
+        })}
+      )
+      select exists (select from changed) as "isChanged" from thing`,
+  );
+  if (row !== undefined) return row;
+  const id = isAccount ? `account ${toId("usr", uuid)}` : `license ${toId("lic", uuid)}`;
+  const what = action === "notice.mute" ? "mute" : "unmute";
+  return refuse("NOT_FOUND", `Cannot ${what} notices: there is no ${id}`);
+}
+
+/** An account or a license that is muted. */
+export interface Muted {
+  readonly id: string;
+  /** The account itself, or that of the license. */
+  readonly userId: string;
+  /** Null if the whole account is muted. */
+  readonly licenseId: string | null;
+  readonly email: string;
+  readonly mutedAt: Date;
+  /** As the audit log names the actor. */
+  readonly mutedBy: string;
+}
+
+interface ListPart {
+  readonly afterUuid?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** Lists what is muted, the first muted one first. `id` is the position in the list, a UUID. */
+export async function listMuted(database: Database, { afterUuid, limit }: ListPart = {}): Promise<Muted[]> {
+  const rows = await database.read<
+    Omit<Muted, "userId" | "licenseId"> & { accountUuid: string; licenseUuid: string | null }
+  >(
+    (sql) => sql`
+      select o.id, a.id as "accountUuid", l.id as "licenseUuid", a.email, o.muted_at as "mutedAt", o.muted_by as "mutedBy"
+        from muted_notices o
+        left join licenses l on l.id = o.license_id
+        join accounts a on a.id = coalesce(o.account_id, l.account_id)
+       where ${afterUuid === undefined ? sql`true` : sql`o.id > ${afterUuid}::uuid`}
+       order by o.id limit ${limit ?? null}::bigint`,
+  );
+  return rows.map(({ accountUuid, licenseUuid, ...rest }) => ({
+    ...rest,
+    userId: toId("usr", accountUuid),
+    licenseId: licenseUuid && toId("lic", licenseUuid),
+  }));
+}
+
+const field = fieldsOf<Muted>();
+
+export const MUTED_FIELDS = {
+  user_id: field(identifier("usr"), ({ userId }) => userId),
+  license_id: field(
+    v.nullable(identifier("lic")),
+    ({ licenseId }) => licenseId,
+    "Null if the whole account is muted",
+  ),
+  email: field(v.string(), ({ email }) => email),
+  muted_at: field(timestamp(), ({ mutedAt }) => toTimestamp(mutedAt)),
+  muted_by: field(v.string(), ({ mutedBy }) => mutedBy),
+} as const;
+
+/** Renders what is muted as JSON, for `--json` of the command and for the API. */
+export function renderMuted(muted: Muted) {
+  return renderFields(MUTED_FIELDS, muted);
+}

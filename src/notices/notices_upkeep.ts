@@ -1,0 +1,51 @@
+import type { UpkeepTask } from "../database/upkeep/mod.ts";
+import { noticeEnds } from "./_ends.ts";
+import { noticeForecasts } from "./_forecast.ts";
+import { type InstallationState, noticeInstallation } from "./_installation.ts";
+import type { NoticeContext } from "./_make.ts";
+import { noticeFullPlaces } from "./_places.ts";
+import { noticeQuotas } from "./_quota.ts";
+import { noticeRefusals } from "./_refusals.ts";
+import { noticeUses } from "./_uses.ts";
+import type { NoticeSettings } from "./settings.ts";
+
+interface UpkeepOptions {
+  readonly settings: NoticeSettings;
+  /** Finds the state of the installation. */
+  readonly findInstallation: (context: NoticeContext) => Promise<InstallationState>;
+  /** Starts the computation of the stored figures if they are due, and returns at once. */
+  readonly demandFigures: () => void;
+}
+
+/**
+ * Creates the task that makes notices and withdraws them. It looks at the state of things, not at what has passed since its last
+ * run: after a pause it makes what is still true, once. Several processes may run it at the same time.
+ */
+export function createNoticesUpkeep({
+  settings,
+  findInstallation,
+  demandFigures,
+}: UpkeepOptions): UpkeepTask {
+  return {
+    name: "notices",
+    everyMs: 600_000,
+    firstMs: 60_000,
+    failed: "Could not make notices: it is tried again",
+    async run(context) {
+      // The next run finds these figures.
+      demandFigures();
+      await makeNotices(context, settings);
+      if (!context.isStopping()) await noticeInstallation(context, settings, await findInstallation(context));
+    },
+  };
+}
+
+/** Makes the notices of customers, and withdraws those that are not true any more. */
+export async function makeNotices(context: NoticeContext, settings: NoticeSettings): Promise<void> {
+  await noticeEnds(context, settings);
+  await noticeQuotas(context, settings);
+  await noticeForecasts(context);
+  await noticeFullPlaces(context);
+  await noticeRefusals(context, settings);
+  await noticeUses(context);
+}

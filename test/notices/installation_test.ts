@@ -1,0 +1,120 @@
+/** Notices about the installation: backup, certificate, installer token and files of models. */
+import { describe, expect, test } from "bun:test";
+import { setInstallerToken } from "../../src/models/repository_token/mod.ts";
+import { describeNotice, type InstallationState, noticeInstallation } from "../../src/notices/mod.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { ACTOR, orThrow } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
+import { useForEach } from "../support/use.ts";
+import { notices, SETTINGS, shown } from "./notices_kit.ts";
+
+const server = useForEach(createTestDatabase);
+const NOW = "2026-11-20T12:00:00Z";
+
+const WELL: InstallationState = {
+  host: "one",
+  certificateEndsAt: undefined,
+  backup: {
+    since: new Date("2026-11-20T00:00:00Z"),
+    dueAt: new Date("2026-11-21T12:00:00Z"),
+    isOverdue: false,
+  },
+  wrongModelFiles: null,
+  modelsPlace: "/var/lib/claviger/models of one",
+};
+
+/** Looks once at an installation in a state. */
+async function look(at: string, state: Partial<InstallationState> = {}): Promise<void> {
+  const now = new Date(at);
+  const clock = { now: () => now, nowMs: () => now.getTime(), monotonicMs: () => 0 };
+  await noticeInstallation({ database: server.database, clock, isStopping: () => false }, SETTINGS, {
+    ...WELL,
+    ...state,
+  });
+}
+
+/** Returns the sentences of the open notices. */
+const said = async () => (await notices(server.database, NOW)).map(describeNotice);
+
+test("An installation that is well has no notice", async () => {
+  await look(NOW);
+  expect(await shown(server.database, NOW)).toEqual([]);
+});
+
+test("A backup that is overdue has a notice until the next one", async () => {
+  const backup = { ...WELL.backup, isOverdue: true };
+  await look("2026-11-21T13:00:00Z", { backup });
+  await look("2026-11-23T13:00:00Z", { backup });
+  expect(await said()).toEqual([
+    "The next backup was due by 2026-11-21T12:00:00Z: the last one, or the beginning of this database, is of " +
+      "2026-11-20T00:00:00Z. Look at why the timer took none",
+  ]);
+  expect(await notices(server.database, NOW)).toMatchObject([
+    { trueSince: new Date("2026-11-21T12:00:00Z") },
+  ]);
+  await look("2026-11-23T14:00:00Z");
+  expect(await notices(server.database, NOW, {})).toMatchObject([
+    { state: "withdrawn", withdrawnFor: "mended" },
+  ]);
+});
+
+describe("a certificate that ends", () => {
+  const end = { certificateEndsAt: new Date("2026-12-01T00:00:00Z") };
+
+  test("has a notice for the nearest of the days, and after its end, until it is replaced", async () => {
+    await look("2026-10-31T00:00:00Z", end);
+    expect(await said()).toEqual([]);
+    for (const at of ["2026-11-02T00:00:00Z", "2026-11-24T00:00:00Z", "2026-12-01T00:00:00Z"])
+      await look(at, end);
+    expect(await shown(server.database, NOW)).toEqual([
+      "certificate_end -30 replaced",
+      "certificate_end -7 replaced",
+      "certificate_end 0 open",
+    ]);
+    expect((await said())[0]).toStartWith(
+      "The certificate of one has ended at 2026-12-01T00:00:00Z. Replace its files",
+    );
+    await look("2026-12-02T00:00:00Z", { certificateEndsAt: new Date("2027-12-01T00:00:00Z") });
+    expect(await said()).toEqual([]);
+  });
+
+  test("of another host keeps its notice", async () => {
+    await look(NOW, end);
+    await look(NOW, { host: "two", certificateEndsAt: new Date("2027-12-01T00:00:00Z") });
+    expect(await shown(server.database, NOW)).toEqual(["certificate_end -30 open"]);
+  });
+});
+
+test("A repository token that ends has a notice until another one is set", async () => {
+  const set = async (end: string | null) =>
+    orThrow(
+      await setInstallerToken(
+        server.database,
+        { token: "a-token", expiresAt: end === null ? null : new Date(end) },
+        { secrets: openSecrets(), actor: ACTOR, now: new Date(NOW) },
+      ),
+    );
+  await set("2026-11-22T00:00:00Z");
+  await look(NOW);
+  expect(await said()).toEqual([
+    "The stored repository token ends within 7 days, at 2026-11-22T00:00:00Z. Set another one with `claviger installer set-token`",
+  ]);
+  await set(null);
+  await look(NOW);
+  expect(await said()).toEqual([]);
+});
+
+test("Wrong files of models have a notice while they are wrong, and nothing is said while nobody knows", async () => {
+  const wrong = { wrongModelFiles: "missing or cut short in the folder /m, as this host sees it: 1 of 3" };
+  await look(NOW, wrong);
+  await look(NOW, { wrongModelFiles: undefined });
+  expect(await said()).toEqual([
+    "Files of models are not as they should be: missing or cut short in the folder /m, as this host sees it: 1 of 3. " +
+      "`claviger models verify` names them",
+  ]);
+  await look(NOW);
+  expect(await shown(server.database, NOW)).toEqual(["model_files 0 withdrawn"]);
+  // The same damage again is the same notice again.
+  await look(NOW, wrong);
+  expect(await shown(server.database, NOW)).toEqual(["model_files 0 open"]);
+});

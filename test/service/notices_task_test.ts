@@ -1,0 +1,66 @@
+/** The task that makes notices, with the state of the installation as a service finds it. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { DAY_MS } from "../../src/base/calendar.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { createUpkeep } from "../../src/database/upkeep/mod.ts";
+import { createNoticesUpkeep, describeNotice, listNotices } from "../../src/notices/mod.ts";
+import { findInstallationState } from "../../src/service/find_installation_state.ts";
+import { createTestClock } from "../support/clock.ts";
+import { configOf } from "../support/config.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { addNewModel } from "../support/new_model.ts";
+import { useForEach } from "../support/use.ts";
+import { useFolder } from "../support/use_folder.ts";
+
+const server = useForEach(createTestDatabase);
+const folder = useFolder();
+
+/** Runs the task once as a service does, and returns the kinds of the open notices. */
+async function run(now: Date, certificateEndsAt?: Date): Promise<string[]> {
+  const config = configOf({ CLAVIGER_DATA_DIR: join(folder, "data") });
+  const clock = createTestClock(now.toISOString(), { stands: true });
+  let demanded = 0;
+  const task = createNoticesUpkeep({
+    settings: config.notices,
+    findInstallation: (context) =>
+      findInstallationState(context, { config, certificateExpiresAt: () => certificateEndsAt }),
+    demandFigures: () => demanded++,
+  });
+  const upkeep = createUpkeep({ address: server.address, clock, log: silentLog, tasks: [task] });
+  try {
+    await upkeep.runAll();
+    expect(upkeep.stats().failures).toEqual({ notices: 0 });
+  } finally {
+    await upkeep.stop();
+  }
+  expect(demanded).toBe(1);
+  const open = await listNotices(server.database, { now, filter: { state: "open" } });
+  return open.map((notice) => `${notice.kind}: ${describeNotice(notice)}`).toSorted();
+}
+
+test("The task notices the backup, the certificate and files of models by the rules of doctor", async () => {
+  const now = new Date();
+  expect(await run(now)).toEqual([]);
+  // A file that is registered, and not in the folder.
+  await addNewModel(server.database, { name: "gone" }, { now });
+  await server.database.query(
+    (sql) => sql`
+      with file as (
+        insert into model_files (sha256, size_bytes, created_at) values (${"ab".repeat(32)}, 7, ${now}::timestamptz)
+      )
+      update model_versions set file = ${"ab".repeat(32)}, download_url = null`,
+  );
+  const later = new Date(now.getTime() + 2 * DAY_MS);
+  const found = await run(later, new Date(later.getTime() + 3 * DAY_MS));
+  expect(found.map((text) => text.split(":")[0])).toEqual([
+    "backup_overdue",
+    "certificate_end",
+    "model_files",
+  ]);
+  await server.database.query(
+    (sql) => sql`insert into last_backup (taken_at) values (${later}::timestamptz)`,
+  );
+  const [first] = await run(later, new Date(later.getTime() + 90 * DAY_MS));
+  expect(first).toStartWith("model_files: Files of models are not as they should be: missing or cut short");
+});
