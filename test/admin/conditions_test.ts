@@ -219,6 +219,7 @@ describe("the API", () => {
       action: ["key.revoked", "x".repeat(101)],
       since: "yesterday",
       until: "2026-11-31",
+      wait: ["-1", "21", "soon"],
       ...PAGES,
     },
   };
@@ -351,7 +352,7 @@ describe("a command", () => {
   };
   const leaves = leavesOf(createProgram(createTestInvocation("/", {}).invocation));
   /** The options of commands that are no conditions. */
-  const OTHERS = ["data-dir", "env-file", "json", "csv", "bom", "wide"];
+  const OTHERS = ["data-dir", "env-file", "json", "csv", "bom", "wide", "follow"];
   const optionsOf = (path: string) =>
     leaves
       .find((leaf) => leaf.path === `claviger ${path}`)

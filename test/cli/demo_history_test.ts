@@ -271,7 +271,7 @@ async function shownOf(database: Database, name: string): Promise<unknown> {
   const keys = await listKeys(database, { now: NOW, filter: { accountUuid: account?.uuid ?? "" } });
   const ids = new Map<string, string>();
   const shown = JSON.stringify([
-    rows.map(({ id: _, position: __, ...row }) => row),
+    rows.map(({ id: _, position: __, uniqueId: ___, ...row }) => row),
     keys.map(({ hint: _, used: __, lastUsedAt: ___, ...key }) => key),
   ]).replace(/(key|lic|usr)_[0-9a-f]{32}/g, (id, kind) => {
     if (!ids.has(id)) ids.set(id, `${kind} ${ids.size}`);

@@ -3,11 +3,17 @@ import { afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { monthOf } from "../../src/base/calendar.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { withDatabase } from "../../src/cli/run.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { makeNotices } from "../../src/notices/mod.ts";
+import { SETTINGS } from "../notices/notices_kit.ts";
 import { SOURCE } from "../support/service_process.ts";
 import { startSmtpReceiver } from "../support/smtp_receiver.ts";
 import { until } from "../support/until.ts";
 import { useForAll } from "../support/use.ts";
-import { createIssuer, type RunningService } from "./command_line.ts";
+import { createIssuer, createTestInvocation, type RunningService } from "./command_line.ts";
 import { useCommandLine } from "./use_command_line.ts";
 
 // Scripts and receivers start again and again.
@@ -44,10 +50,13 @@ function writeScript(path: string, text: string): void {
 }
 
 /** Runs the script that delivers, as its unit does: all its processes end together. */
-function deliver(command: string, { folder, env, args = [] }: DeliverOptions) {
+function deliver(
+  command: string,
+  { folder, env, actions = ["--action", "key.issue"], args = [] }: DeliverOptions,
+) {
   const state = join(line.folder, folder);
   mkdirSync(state, { recursive: true });
-  const child = spawn(join(scripts, "deliver"), [join(scripts, command), "--action", "key.issue", ...args], {
+  const child = spawn(join(scripts, "deliver"), [join(scripts, command), ...actions, ...args], {
     detached: true,
     stdio: ["ignore", "ignore", "pipe"],
     env: { PATH: `${bin}:${process.env.PATH}`, STATE_DIRECTORY: state, RETRY_SECONDS: "0.2", ...env },
@@ -75,6 +84,8 @@ function deliver(command: string, { folder, env, args = [] }: DeliverOptions) {
 interface DeliverOptions {
   readonly folder: string;
   readonly env: Readonly<Record<string, string>>;
+  /** By default issued keys alone, which other tests of this file do not disturb. */
+  readonly actions?: readonly string[];
   readonly args?: readonly string[];
 }
 
@@ -86,6 +97,54 @@ const issueMany = async (many: number) => {
 
 /** Leaves out each delivery that the one before it had, too. */
 const withoutRepeats = (all: readonly string[]) => all.filter((each, index) => each !== all[index - 1]);
+
+const mailTo = (port: number) => ({
+  MAIL_URL: `smtp://127.0.0.1:${port}`,
+  MAIL_FROM: "claviger@example.org",
+  MAIL_TO: "licenses@example.org",
+});
+
+/** Lets the task of notices run once, as a service does every ten minutes, after what happens `before`. */
+async function makeNoticesNow(
+  before: (database: Database) => Promise<unknown> = async () => {},
+): Promise<void> {
+  const { invocation } = createTestInvocation(line.folder, {});
+  const place = { dataDir: line.dataDir, envFile: join(line.folder, "empty.env") };
+  await withDatabase(invocation, place, async ({ database }) => {
+    await before(database);
+    await makeNotices({ database, clock: systemClock, isStopping: () => false }, SETTINGS);
+  });
+}
+
+test("A notice becomes a mail with its sentence, and so does its end; other changes become none", async () => {
+  const [, settings = ""] = /^MAIL_ACTIONS='(.*)'$/m.exec(PAGE) ?? [];
+  const receiver = await startSmtpReceiver();
+  const delivery = deliver("mail", {
+    ...{ folder: "notices", env: { ...mailTo(receiver.port), MAIL_ACTIONS: settings } },
+    actions: [],
+  });
+  await until(() => delivery.cursor() !== "", { what: "the script has begun" });
+  const { id } = await issue("--monthly-limit", "10");
+  const { license_id, email } = await line.json(["keys", "show", id]);
+  await makeNoticesNow((database) =>
+    database.query(
+      (sql) => sql`
+        insert into usage (license_id, month, used)
+        values (${license_id.slice(4)}::uuid, ${monthOf(Date.now()).firstDay}::date, 10)`,
+    ),
+  );
+  await until(() => receiver.mails.length === 1, { what: `a mail: ${delivery.err()}` });
+  const [head = "", text = ""] = receiver.mails[0]?.split("\r\n\r\n") ?? [];
+  const subject = /^Subject: (.*)$/m.exec(head)?.[1] ?? "";
+  expect(subject).toStartWith(`Claviger: The license of ${email} (svc_live_`);
+  expect(subject).toContain("has used its quota up: 10 of 10");
+  expect(text).toStartWith(`The license of ${email} (`);
+  await line.json(["keys", "limit", id, "100"]);
+  await makeNoticesNow();
+  await until(() => receiver.mails.length === 2, { what: `a second mail: ${delivery.err()}` });
+  expect(receiver.mails[1]).toContain(`Subject: Claviger: notice.withdraw: The license of ${email} (`);
+  await receiver.close();
+});
 
 test("Each change becomes a mail, in order, although the mail server restarts, an answer is lost and the script is killed", async () => {
   const ids: string[] = [];
@@ -99,12 +158,7 @@ test("Each change becomes a mail, in order, although the mail server restarts, a
   };
   let receiver = await startSmtpReceiver({ isAnswered: keep });
   const { port } = receiver;
-  const env = {
-    MAIL_URL: `smtp://127.0.0.1:${port}`,
-    MAIL_FROM: "claviger@example.org",
-    MAIL_TO: "licenses@example.org",
-  };
-  const options = { folder: "mail", env };
+  const options = { folder: "mail", env: { ...mailTo(port), MAIL_ACTIONS: "." } };
   let delivery = deliver("mail", options);
   await until(() => delivery.cursor() !== "", { what: "the script has begun" });
   const delivered = () => withoutRepeats(seen);

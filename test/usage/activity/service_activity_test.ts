@@ -37,7 +37,9 @@ test("a thousand refusals are on the page Activity after less than two minutes",
       await Promise.all(Array.from({ length: 100 }, () => call(service, ENDPOINTS.validate, UNKNOWN_KEY)));
     await service.advance(61_000);
     const page = async () => (await client.send("/activity", { cookie })).text;
-    await until(async () => (await page()).includes("11-22 09:00\nINVALID_KEY 1,000"));
+    await until(async () =>
+      (await page()).includes("11-22 09:00, not over\nunknown, suspended or revoked key 1,000"),
+    );
     expect(await counts("code")).toEqual({ INVALID_KEY: 1_000 });
     expect(await counts("reason")).toEqual({ unknown: 1_000 });
     expect(await counts("endpoint")).toEqual({ validate: 1_000 });
