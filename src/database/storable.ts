@@ -49,15 +49,18 @@ export function metadataField() {
       (value) => typeof value === "object" && value !== null && !Array.isArray(value),
       "must be an object",
     ),
-    v.check(
-      (value) => isStorableJson(value, METADATA_LEVELS),
-      `must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
-        "unpaired surrogates or U+FFFD",
-    ),
-    v.check(
-      (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
-      `must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
-    ),
+    v.rawCheck(({ dataset, addIssue }) => {
+      if (!dataset.typed) return;
+      // Before the size is looked at: a value of many levels has no JSON.
+      if (!isStorableJson(dataset.value, METADATA_LEVELS))
+        return addIssue({
+          message:
+            `must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
+            "unpaired surrogates or U+FFFD",
+        });
+      if (Buffer.byteLength(JSON.stringify(dataset.value)) > METADATA_LIMIT_BYTES)
+        addIssue({ message: `must have at most ${METADATA_LIMIT_BYTES} bytes as JSON` });
+    }),
     inJsonSchema({
       type: "object",
       additionalProperties: true,

@@ -5,6 +5,7 @@ import { createConnection } from "node:net";
 import { createReportTurns } from "../../src/admin/open_admin_app.ts";
 import { monthOf } from "../../src/base/calendar.ts";
 import { parseId, toId } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { createLicenseSigner } from "../../src/licensing/signed_licenses/mod.ts";
 import { revokeToken } from "../../src/operators/mod.ts";
@@ -151,7 +152,9 @@ describe("POST /admin/v1/usage/reports", () => {
 
   test("refuses a body that is too large or encoded", async () => {
     const large = "a".repeat(32 * 1024 * 1024 + 2);
-    expect((await post(large)).body).toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
+    const refused = (await post(large)).body;
+    expect(refused).toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
+    expect(refused.error).toEndWith("; nothing was imported");
     const encoded = await admin.call("POST", "/usage/reports", {
       file: "a",
       headers: { "content-encoding": "gzip" },
@@ -319,7 +322,7 @@ describe("POST /admin/v1/usage/reports", () => {
       clock: admin.clock,
       admin: {
         reportImports: createReportImports({
-          ...{ database: admin.database, secrets: openSecrets(), textBounds: MUCH_ROOM },
+          ...{ database: admin.database, secrets: openSecrets(), textBounds: MUCH_ROOM, log: silentLog },
           inTurn: createReportTurns(),
           licenseSigner: {
             ...createLicenseSigner(signingOn(admin.database)),
@@ -346,6 +349,39 @@ describe("POST /admin/v1/usage/reports", () => {
     });
     expect(await usedOf(licenseUuid)).toEqual([3, 0]);
     await suspending.close();
+  });
+
+  test("says that the report is imported if the license cannot be signed for a reason that nobody expected", async () => {
+    const { licenseUuid } = await admin.issue();
+    const lines: string[] = [];
+    const failing = await startAdmin({
+      on: admin.testDatabase,
+      clock: admin.clock,
+      admin: {
+        reportImports: createReportImports({
+          ...{ database: admin.database, secrets: openSecrets(), textBounds: MUCH_ROOM },
+          log: { ...silentLog, error: (message) => void lines.push(message) },
+          inTurn: createReportTurns(),
+          licenseSigner: {
+            ...createLicenseSigner(signingOn(admin.database)),
+            export: () => Promise.reject(new Error("the signing key cannot be opened")),
+          },
+        }),
+      },
+    });
+    const { status, body } = await failing.call("POST", `/usage/reports?fingerprint=${FINGERPRINT}`, {
+      file: createJournal(licenseUuid).next(),
+    });
+    expect({ status, ...body }).toMatchObject({
+      ...{ status: 200, outcome: "imported", license: null },
+      license_refusal: {
+        code: "SERVER_ERROR",
+        error: "The report is imported, but no license was signed: Internal error",
+      },
+    });
+    expect(lines).toEqual(["The license after an import could not be signed"]);
+    expect(await usedOf(licenseUuid)).toEqual([3, 0]);
+    await failing.close();
   });
 
   test("needs the scope keys:issue, too, to sign a license", async () => {
@@ -448,7 +484,7 @@ describe("the console", () => {
     expect(refused.text).toContain("Check the box and give a reason if another journal is meant");
     expect(refused.text).toContain(`value="${report.trim()}"`);
     const without = await console.send("/usage/reports", { cookie, form: { report, new_journal: "yes" } });
-    expect(without.text).toContain("It is needed for a checked box");
+    expect(without.text).toContain("It is needed for another journal, and for a clock that is ahead");
     const form = { report, new_journal: "yes", reason: "restored" };
     const preview = await console.send("/usage/reports", { cookie, form });
     expect(plain(preview.text)).toContain("it begins another journal");

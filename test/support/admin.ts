@@ -8,7 +8,7 @@ import type { AdminAppOptions } from "../../src/admin/mod.ts";
 import { createReportTurns } from "../../src/admin/open_admin_app.ts";
 import { createAuditWaits } from "../../src/audit/mod.ts";
 import { newUuid } from "../../src/base/ids.ts";
-import { createLog } from "../../src/base/log.ts";
+import { createLog, silentLog } from "../../src/base/log.ts";
 import { bunPlatform } from "../../src/base/platform/bun/mod.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
 import type { Database } from "../../src/database/mod.ts";
@@ -124,8 +124,7 @@ export async function startAdmin(
     auditWaits,
     csvInFlight: createCsvInFlight(),
     reportImports: createReportImports({
-      database,
-      secrets,
+      ...{ database, log: silentLog, secrets },
       licenseSigner,
       textBounds: MUCH_ROOM,
       inTurn: createReportTurns(),

@@ -120,7 +120,7 @@ export const importReportRoute = route("POST /usage/reports", "usage:import", {
     if (isRefusal(leave)) return leave;
     try {
       const text = await readText(request, { limitBytes, withinMs: BODY_MS });
-      if (isRefusal(text)) return text;
+      if (isRefusal(text)) return nothingImported(text);
       for (const scope of needed) {
         const right = call.rightTo(scope);
         if (!(await isHeld(database, right, clock.now())))

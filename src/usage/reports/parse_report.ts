@@ -82,7 +82,7 @@ async function readPayload(verified: VerifiedReport): Promise<UsageReport> {
   const madeAt = readInstant(fields.made_at, "made_at");
   if (!Array.isArray(clients) || clients.length > MOST_CLIENTS || !clients.every(isClient))
     fail(`clients must be at most ${MOST_CLIENTS} texts of 1 to 64 printable ASCII characters`);
-  const rows = readRows(fields.days, toDay(new Date(madeAt.getTime() + DAY_MS)));
+  const rows = await readRows(fields.days, toDay(new Date(madeAt.getTime() + DAY_MS)));
   const events = fields.events === undefined ? [] : await readEvents(fields.events, rows);
   return {
     licenseUuid: verified.licenseUuid,

@@ -8,7 +8,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
 import { ByteRoom } from "../../base/rate_limits/mod.ts";
 import { addToRefusal, isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
-import type { Secrets } from "../../base/secrets/mod.ts";
+import { redactKeys, type Secrets } from "../../base/secrets/mod.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../../database/mod.ts";
 import {
   createReportKeys,
@@ -28,6 +28,7 @@ interface ReportImportsOptions extends Pick<ImportOptions, "textBounds"> {
   /** Runs work when no other work runs, or returns false if there is too much of it. */
   readonly inTurn: (work: () => Promise<void>) => Promise<boolean>;
   readonly database: Database;
+  readonly log: Log;
   readonly secrets: Pick<Secrets, "signer">;
   readonly licenseSigner: Pick<LicenseSigner, "export" | "foreseeNext">;
 }
@@ -88,7 +89,7 @@ export function nothingImported(refusal: Refusal): Refusal {
 
 /** Creates the imports of a process. */
 export function createReportImports(options: ReportImportsOptions) {
-  const { database, secrets, textBounds, inTurn, licenseSigner } = options;
+  const { database, log, secrets, textBounds, inTurn, licenseSigner } = options;
   const keyOf = createReportKeys(secrets);
   const room = new ByteRoom(ROOM);
 
@@ -142,14 +143,15 @@ export function createReportImports(options: ReportImportsOptions) {
     return isRefusal(foreseen) ? foreseen : (refuseForeseen?.(foreseen) ?? foreseen);
   }
 
-  /** Signs the license. The report is imported, so the answer must say so also if the database does not answer any more. */
+  /** Signs the license. The report is imported, so the answer must say so whatever happens to the license. */
   async function sign(request: ExportRequest): Promise<SignedLicense | Refusal> {
     try {
       return await licenseSigner.export(request);
     } catch (error) {
       const failure = toFailure(error);
-      if (failure.code === "SERVICE_UNAVAILABLE") return failure;
-      throw error;
+      if (failure.code !== "SERVICE_UNAVAILABLE")
+        log.error("The license after an import could not be signed", { reason: redactKeys(String(error)) });
+      return failure;
     }
   }
 

@@ -143,7 +143,7 @@ export interface Turn {
   readonly allowed: Allowed;
   /** Whether the actor has a reason. */
   readonly hasReason: boolean;
-  /** The numbers of later reports of the same journal that came together with this one, and were refused. */
+  /** The numbers of reports of the same journal that came together with this one, before it, and were refused. */
   readonly refused?: readonly number[] | undefined;
 }
 
@@ -174,6 +174,7 @@ export function refuseOutOfTurn(
   const next = (open?.number ?? 0) + 1;
   const lacks = () => {
     const { names, first, isOne } = findMissing({ from: next, to: number - 1, refused });
+    if (names === "") return cannot(`report ${number - 1} of this machine was refused: import it first`);
     return cannot(
       isOne
         ? `report ${names} of this machine is missing; import it first: the machine writes it again with \`report-again ${first} FILE\``
@@ -215,13 +216,16 @@ const NEEDS_REASON = refuse(
       {
         field: "reason",
         error: "Another journal, or a clock that is ahead, needs a reason",
-        hint: "It is needed for a checked box",
+        hint: "It is needed for another journal, and for a clock that is ahead",
       },
     ],
   },
 );
 
-/** Names the reports between two numbers, without those that were refused together with this one, and the first of them. */
+/**
+ * Names the reports between two numbers, without those that were refused together with this one, and the first of them. The names
+ * are empty if all were.
+ */
 function findMissing({
   from,
   to,

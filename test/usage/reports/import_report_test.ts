@@ -248,6 +248,16 @@ describe("importReport()", () => {
     expect(await useOf(licenseUuid)).toEqual([]);
   });
 
+  test("names the report before it as refused, if it came along and was", async () => {
+    const { licenseUuid } = await issue(database, {});
+    const journal = createJournal(licenseUuid);
+    const ahead = await parsed(journal.next({ made_at: "2026-12-20T11:00:00Z" }));
+    const next = await parsed(journal.next());
+    const [first, second] = await foreseeReports(database, [ahead, next], OPTIONS);
+    expect(first && shown(first)).toContain("the clock of the machine is ahead");
+    expect(second && shown(second)).toContain(": report 1 of this machine was refused: import it first");
+  });
+
   test("lets a clock that is ahead pass with a reason: its days count in their own months", async () => {
     const { licenseUuid } = await issue(database, { monthlyLimit: 2 });
     const journal = createJournal(licenseUuid);

@@ -153,7 +153,7 @@ describe("parseReport()", () => {
       `${whole}}`,
       `${whole}]`,
       `${whole}"`,
-      `[${whole}`,
+      `[${list.slice(0, 400).join(",")}`,
     ])
       expect(await refusal(signList(inner))).toBe(notJson);
     for (const at of [499, 500, 501])
@@ -258,6 +258,41 @@ describe("parseReport()", () => {
       ],
     ] as const)
       expect(await refusalOf({ days, events })).toStartWith(why);
+  });
+
+  test("refuses signed events, rows and contents that are too large or too deep, before they are parsed", async () => {
+    const days = [{ day: "2026-11-19", count: 1 }];
+    const withEvents = (events: string) =>
+      JSON.stringify(payloadOf(of, { days, events: [] })).replace('"events":[]', `"events":[${events}]`);
+    const refusalOfText = (payload: string) => refusal(signReport(payload, of));
+    const eventOf = (metadata: string) => `${JSON.stringify(EVENT).slice(0, -1)},"metadata":${metadata}}`;
+    const levels = (many: number) => `${"[".repeat(many)}${"]".repeat(many)}`;
+    const large = "events[1] has more than 65536 characters";
+    for (const value of [`"${"x".repeat(70_000)}"`, levels(500_000), `[${"1,".repeat(1_000_000)}1]`])
+      expect(
+        await refusalOfText(withEvents(`${JSON.stringify(EVENT)},${eventOf(`{"a":${value}}`)}`)),
+      ).toContain(large);
+    expect(await refusalOfText(withEvents(eventOf(`{"a":${levels(20_000)}}`)))).toContain(
+      "metadata must have at most 32 levels",
+    );
+    const more = (name: string, value: string) =>
+      JSON.stringify(payloadOf(of)).replace(/\}$/, `,"${name}":${value}}`);
+    expect(await refusalOfText(more("events", `{"a":${levels(1_000_000)}}`))).toContain(
+      "more levels than a report",
+    );
+    expect(await refusalOfText(more("note", `"${"x".repeat(8 * 1024 * 1024)}"`))).toContain(
+      "more than 8388608 characters beside its list of events",
+    );
+  });
+
+  test("explains a file of the largest size that is no report at once", async () => {
+    const beganMs = performance.now();
+    const most = 32 * 1024 * 1024;
+    expect(await refusal(`x${"\n".repeat(most - 2)}y`)).toContain("no report of use");
+    expect(await refusal("a.".repeat(most / 2))).toContain("no report of use");
+    expect(await refusal("eyJ.".repeat(most / 4))).toContain("the file has many reports");
+    // Splitting them took ten seconds and a gigabyte.
+    expect(performance.now() - beganMs).toBeLessThan(5_000);
   });
 
   test("replaces keys in the texts of events", async () => {
