@@ -107,7 +107,7 @@ async function rowsOf({ email, door, user_id }: Subject): Promise<string[]> {
         union all select 'version', to_jsonb(version), id::text from version
         union all select 'machine', to_jsonb(machine), id::text from machine
         union all select 'exported', to_jsonb(exported), jti::text from exported
-        union all select 'audit', to_jsonb(entry) - 'id', lpad(id::text, 20, '0') from entry
+        union all select 'audit', to_jsonb(entry) - 'id' - 'unique_id', lpad(id::text, 20, '0') from entry
         order by kind, place`,
     ),
   );

@@ -33,7 +33,7 @@ beforeAll(async () => {
   mkdirSync(bin);
   mkdirSync(scripts);
   const place = `--data-dir ${line.dataDir} --env-file ${join(line.folder, "empty.env")}`;
-  writeScript(join(bin, "claviger"), `#!/bin/sh\nexec ${SOURCE.join(" ")} "$@" ${place}\n`);
+  writeScript(join(bin, "claviger"), `#!/bin/sh\n[ -z "$STATE_DIRECTORY" ] || exit 2\nexec ${SOURCE.join(" ")} "$@" ${place}\n`);
   const blocks = [
     ...PAGE.matchAll(/`\/usr\/local\/lib\/claviger\/(\w+)`[^`]*\(mode 755\)[\s\S]*?```bash\n([\s\S]*?)```/g),
   ];
