@@ -13,6 +13,7 @@ import { isRefusal, type Refusal } from "../base/refusal.ts";
 import { checkSchema, type Database, migrationStatus, migrations, openDatabase } from "../database/mod.ts";
 import type { Config } from "../installation/config/mod.ts";
 import { openInstallation } from "../installation/mod.ts";
+import { sayRows } from "../notices/mod.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
 import type { InstallationFlags } from "./options.ts";
@@ -39,7 +40,7 @@ interface FollowOptions {
   /** Finds out which rows are asked for. */
   readonly filterOf: (database: Database) => Promise<AuditFilter>;
   readonly print: Printer;
-  readonly forms: RowForms<FollowedAuditRow>;
+  readonly forms: RowForms<FollowedAuditRow & { readonly says?: string }>;
 }
 
 /** Something that passes by itself, such as a restart of the database. */
@@ -134,7 +135,7 @@ async function* readRows({ invocation, config, log, filterOf, signal }: Follower
       while (!signal.aborted) {
         const part = await followAudit(database, { filter, limit: PAGE_ROWS, after: position });
         if (isRefusal(part)) throw new CursorExpired(renderRefusal(part));
-        yield part;
+        yield { ...part, rows: await sayRows(database, part.rows, clock.now()) };
         ({ position } = part);
         if (part.rows.length < PAGE_ROWS) await pause(PAUSE_MS, signal);
       }

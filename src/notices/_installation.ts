@@ -49,7 +49,10 @@ export async function noticeInstallation(
     (sql) => sql`select expires_at as "expiresAt" from installer_token`,
   );
   const found = [
-    endingAt("certificate_end", `certificate of ${state.host}`, state.certificateEndsAt ?? null),
+    // Another process of this host may have one.
+    ...(state.certificateEndsAt === undefined
+      ? []
+      : [endingAt("certificate_end", `certificate of ${state.host}`, state.certificateEndsAt)]),
     endingAt("installer_token_end", "installer token", token?.expiresAt ?? null),
     overdue(state.backup),
     ...(state.wrongModelFiles === undefined ? [] : [wrongFiles(state.modelsPlace, state.wrongModelFiles)]),

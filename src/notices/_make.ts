@@ -91,9 +91,14 @@ export function makeCtes(sql: Sql, { kind, now }: Made): Fragment {
     replaced as (
       update notices n
          set state = 'replaced', closed_at = ${now}::timestamptz, closed_by = 'service:upkeep'
-        from made
-       where n.kind = ${kind}::text and n.subject = made.subject and n.occasion = made.occasion and n.stage < made.stage
-         and n.state = 'open'
+       where n.id in (
+               select earlier.id
+                 from made
+                      cross join lateral (
+                        select o.id from notices o
+                         where o.kind = ${kind}::text and o.subject = made.subject and o.occasion = made.occasion
+                           and o.stage < made.stage and o.state = 'open'
+                        offset 0) as earlier)
     ),
     made_logged as (
       ${auditCte(sql, {
@@ -114,7 +119,9 @@ export function isNew(sql: Sql, kind: NoticeKind, row: Fragment): Fragment {
     not exists (
       select from notices n
        where n.kind = ${kind}::text and n.subject = ${row}.subject and n.occasion = ${row}.occasion
-         and n.stage >= ${row}.stage and n.state in ('open', 'done'))`;
+         and n.stage >= ${row}.stage and n.state in ('open', 'done')
+      -- Keeps the planner from joining all notices of a day on which many licenses end: each row is looked up by the index.
+      offset 0)`;
 }
 
 /** Returns the condition, as SQL, that neither the license `l` nor its account is muted. */

@@ -26,4 +26,5 @@ export type { NoticeSummary } from "./notice.ts";
 export { NOTICE_FIELDS, renderNotice } from "./notice_fields.ts";
 export { findNoticeFilter, NOTICE_CONDITIONS, type NoticeFilter } from "./notice_filter.ts";
 export { createNoticesUpkeep, makeNotices } from "./notices_upkeep.ts";
+export { sayRows } from "./say_rows.ts";
 export type { NoticeSettings } from "./settings.ts";

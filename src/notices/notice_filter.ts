@@ -2,7 +2,7 @@
 import { type ConditionValues, condition, ORDER_CONDITION } from "../base/condition.ts";
 import { idRule } from "../base/ids.ts";
 import { isRefusal, type Refusal } from "../base/refusal.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { ACCOUNT_CONDITION, findAccountOfList } from "../licensing/mod.ts";
 import { NOTICE_KINDS, NOTICE_STATES, type NoticeKind, type NoticeState } from "./kinds.ts";
 
@@ -23,6 +23,7 @@ export interface NoticeFilter {
   readonly accountUuid?: string | undefined;
   readonly licenseUuid?: string | undefined;
   readonly uuid?: string | undefined;
+  readonly uuids?: readonly string[] | undefined;
   readonly afterUuid?: string | undefined;
   readonly limit?: number | undefined;
   /** By default the oldest come first. */
@@ -45,7 +46,7 @@ export async function findNoticeFilter(
 
 /** Returns the conditions of the filter on the notice `n`, as SQL. */
 export function meets(sql: Sql, { now, ...filter }: NoticeFilter & { readonly now: Date }): Fragment {
-  const { kind, state, accountUuid, licenseUuid, uuid, afterUuid, newestFirst } = filter;
+  const { kind, state, accountUuid, licenseUuid, uuid, uuids, afterUuid, newestFirst } = filter;
   return [
     ...(state ? [isIn(sql, state, now)] : []),
     ...(kind ? [sql`n.kind = ${kind}::text`] : []),
@@ -54,6 +55,7 @@ export function meets(sql: Sql, { now, ...filter }: NoticeFilter & { readonly no
       ? [sql`n.license_id in (select id from licenses where account_id = ${accountUuid}::uuid)`]
       : []),
     ...(uuid ? [sql`n.id = ${uuid}::uuid`] : []),
+    ...(uuids ? [sql`n.id = any(${toTextArray(uuids)}::uuid[])`] : []),
     ...(afterUuid ? [sql`n.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`] : []),
   ].reduce((all, condition) => sql`${all} and ${condition}`, sql`true`);
 }

@@ -33,7 +33,10 @@ beforeAll(async () => {
   mkdirSync(bin);
   mkdirSync(scripts);
   const place = `--data-dir ${line.dataDir} --env-file ${join(line.folder, "empty.env")}`;
-  writeScript(join(bin, "claviger"), `#!/bin/sh\n[ -z "$STATE_DIRECTORY" ] || exit 2\nexec ${SOURCE.join(" ")} "$@" ${place}\n`);
+  writeScript(
+    join(bin, "claviger"),
+    `#!/bin/sh\n[ -z "$STATE_DIRECTORY" ] || exit 2\nexec ${SOURCE.join(" ")} "$@" ${place}\n`,
+  );
   const blocks = [
     ...PAGE.matchAll(/`\/usr\/local\/lib\/claviger\/(\w+)`[^`]*\(mode 755\)[\s\S]*?```bash\n([\s\S]*?)```/g),
   ];
@@ -142,7 +145,9 @@ test("A notice becomes a mail with its sentence, and so does its end; other chan
   await line.json(["keys", "limit", id, "100"]);
   await makeNoticesNow();
   await until(() => receiver.mails.length === 2, { what: `a second mail: ${delivery.err()}` });
-  expect(receiver.mails[1]).toContain(`Subject: Claviger: notice.withdraw: The license of ${email} (`);
+  expect(receiver.mails[1]).toContain(
+    `Subject: Claviger: No longer true, because the limit is another one now: The license of ${email} (`,
+  );
   await receiver.close();
 });
 
@@ -204,7 +209,7 @@ test("Each change is posted to an address that restarts and refuses, with its id
     });
   let receiver = serve(0);
   const { port } = receiver;
-  const options = { folder: "post", env: { POST_URL: `http://127.0.0.1:${port}/secret` } };
+  const options = { folder: "post", env: { POST_URL: `http://127.0.0.1:${port}/secret`, POST_ACTIONS: "." } };
   const delivery = deliver("post", options);
   await until(() => delivery.cursor() !== "");
   const ids = await issueMany(2);

@@ -8,10 +8,11 @@ import {
   isHeld,
   renderAuditRow,
 } from "../../audit/mod.ts";
-import { schemasOf } from "../../base/answer_fields.ts";
+import { described, schemasOf } from "../../base/answer_fields.ts";
 import { isRefusal, refuse } from "../../base/refusal.ts";
 import { parsedField, wholeNumber } from "../../base/rule.ts";
 import { ACCOUNT_CONDITION, findAccountOfAudit } from "../../licensing/mod.ts";
+import { sayRows } from "../../notices/mod.ts";
 import { TOO_MANY_AT_ONCE } from "../frame/api/authenticate.ts";
 import { parseCursor, renderCursor } from "../frame/api/cursor.ts";
 import { conditionFields } from "../frame/api/fields.ts";
@@ -21,7 +22,10 @@ import { route, titled } from "../frame/api/route.ts";
 /** The conditions of the API. The console reads key, actor and days in its own way. */
 export const AUDIT_ENTRIES = conditionFields({ account: ACCOUNT_CONDITION, ...AUDIT_CONDITIONS });
 
-const AUDIT_ROW = titled("AuditRow", schemasOf(AUDIT_FIELDS));
+const AUDIT_ROW = titled("AuditRow", {
+  ...schemasOf(AUDIT_FIELDS),
+  says: v.optional(described(v.string(), "Of a row about a notice: the sentence of the notice as it is now")),
+});
 
 /** Some proxies wait 30 seconds for an answer, and so does this listener. */
 const MAX_WAIT_SECONDS = 20;
@@ -79,6 +83,10 @@ export const followAuditRoute = route("GET /audit", "audit:read", {
     }
     if (isRefusal(part)) return part;
     const next = renderCursor(list, { at: cursor.at, position: part.position });
-    return { data: part.rows.map(renderAuditRow), next };
+    const rows = await sayRows(database, part.rows, now);
+    return {
+      data: rows.map(({ says, ...row }) => ({ ...renderAuditRow(row), ...(says && { says }) })),
+      next,
+    };
   },
 });

@@ -14,6 +14,7 @@ import {
 import type { ParsingRule } from "../../base/rule.ts";
 import type { Database } from "../../database/mod.ts";
 import { ACCOUNT_CONDITION, findAccountOfAudit } from "../../licensing/mod.ts";
+import { sayRows } from "../../notices/mod.ts";
 import { command } from "../command.ts";
 import { FROM_START, followLog } from "../follow_log.ts";
 import { conditionOptions, conditionsOf, limitOption, printRows } from "../list_options.ts";
@@ -55,7 +56,7 @@ export const audit = command({
   },
   async run({ follow, limit, after, ...values }, { invocation, print }) {
     const filterOf = (database: Database) => findFilter(database, values);
-    const forms = { toCells: toShown, toJson: renderAuditRow };
+    const forms = { toCells: toShown, toJson: renderSaid };
     if (follow) {
       const from = typeof after === "string" ? after : undefined;
       return await followLog(invocation, { place: values, after: from, filterOf, print, forms });
@@ -64,12 +65,20 @@ export const audit = command({
       const position = typeof after === "number" ? await findPosition(database, after) : undefined;
       // One row more than is shown tells whether there are more.
       const part = { after: position, limit: limit + 1 };
-      const rows = await listAudit(database, { ...(await filterOf(database)), ...part });
+      const found = await listAudit(database, { ...(await filterOf(database)), ...part });
+      const rows = await sayRows(database, found, invocation.clock.now());
       const next = ({ id }: AuditRow) => `the next rows with --after ${id}`;
       await printRows(print, [rows], { limit, ...forms, further: "older rows", next });
     });
   },
 });
+
+/** A row, and what it says if it is about a notice. */
+type SaidRow = AuditRow & { readonly says?: string };
+
+function renderSaid({ says, ...row }: SaidRow) {
+  return { ...renderAuditRow(row), ...(says && { says }) };
+}
 
 /** Returns the conditions of the rows that the options ask for. */
 async function findFilter(
@@ -87,8 +96,9 @@ async function findPosition(database: Database, id: number): Promise<string> {
 }
 
 /** Returns the cells of a row for people. The last cell joins all that other rows may lack, so that no cell is empty. */
-function toShown({ id, at, actor, action, before, after, reason, request, address, ...row }: AuditRow) {
+function toShown({ id, at, actor, action, before, after, reason, request, address, ...row }: SaidRow) {
   const details = [
+    ...(row.says === undefined ? [] : [row.says]),
     ...describeChanges(before, after).map(toWords),
     ...[row.keyId, row.licenseId, row.userId].filter((each) => each !== null),
     ...(request === null ? [] : [request]),

@@ -86,6 +86,8 @@ export function createRefusalCounts({ database, clock, intervalMs = INTERVAL_MS 
 
 /** For how long the refusals of an hour are kept: for a day, and the hour in which it began. */
 const HOURS_KEPT_MS = 25 * HOUR_MS;
+/** How many old rows a write deletes. A write comes every ten seconds. */
+const MOST_DELETED = 1_000;
 
 /** Adds refusals to the rows of their keys, and to those of their hours. Keys that do not exist are left out. */
 async function addRefusalCounts(
@@ -105,7 +107,9 @@ async function addRefusalCounts(
         delete from refused_hours
          where (hour, key_id, code) in (
                  select hour, key_id, code from refused_hours
-                  where hour < ${new Date(now.getTime() - HOURS_KEPT_MS)}::timestamptz for update skip locked)
+                  where hour < ${new Date(now.getTime() - HOURS_KEPT_MS)}::timestamptz
+                  -- Few, so that the counts never wait for them, and in the order of the index.
+                  order by hour, key_id, code limit ${MOST_DELETED}::integer for update skip locked)
       ),
       hours as (
         insert into refused_hours as h (hour, key_id, code, count)
