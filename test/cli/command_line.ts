@@ -33,6 +33,8 @@ export interface RunOptions {
   readonly signal?: string | Promise<string>;
   /** Called after each output of the command. */
   readonly onOut?: () => void;
+  /** Awaited before each answer at a terminal. */
+  readonly onAsked?: () => unknown;
 }
 
 /** It is stopped at the end of an `await using` block, too. */
@@ -188,6 +190,7 @@ export function createTestInvocation(
     isRoot = process.getuid?.() === 0,
     signal,
     onOut,
+    onAsked,
   } = options;
   const invocation: Invocation = {
     platform: bunPlatform,
@@ -211,6 +214,7 @@ export function createTestInvocation(
     },
     async readInput(limit, prompt = "") {
       seen.err += prompt;
+      await onAsked?.();
       return Buffer.byteLength(input) > limit ? undefined : input.toString();
     },
     untilSignal: () => (signal === undefined ? new Promise(() => {}) : Promise.resolve(signal)),

@@ -309,6 +309,57 @@ describe("claviger usage import --license-out", () => {
     expect(existsSync(out)).toBe(false);
   });
 
+  test("says before which report will be refused and that no license is signed, and asks for the import alone", async () => {
+    const { licenseUuid, id } = await issue({ maxMachines: 2 });
+    const journal = createJournal(licenseUuid);
+    const [one = "", , three = ""] = Array.from({ length: 3 }, () => save(journal.next()));
+    const out = join(folder, "asked.license");
+    const at = (answer: string, ...files: string[]) =>
+      commands.run(["usage", "import", ...files, "--license-out", out, "--fingerprint", FINGERPRINT], {
+        ...{ isTerminal: true, isTyped: true, input: `${answer}\n` },
+      });
+    const asked = await at("no", one, three);
+    expect([asked.status, asked.out]).toEqual([
+      1,
+      expect.stringMatching(/^\S+: Would import report 1 of .*\n.*\n.*\n$/),
+    ]);
+    // From its first character to the question: nothing is said of a license and its place.
+    expect(asked.err).toMatch(
+      /^\S+: Cannot import report 3 of .*: report 2 of this machine is missing.*\nNo license will be signed, because 1 of 2 reports will be refused\nImport what is named above\? No command can undo this\. Type yes/,
+    );
+    expect(await usedOf(licenseUuid)).toEqual({ used: 0, over: 0 });
+    expect(await at("yes", one, three)).toMatchObject({
+      status: 3,
+      err: expect.stringContaining("the others are imported, and no license is signed\n"),
+    });
+    // Nothing can be imported or signed, so there is no question.
+    const none = await at("no", three);
+    expect([none.status, none.out]).toEqual([1, ""]);
+    expect(none.err).toMatch(/^\S*claviger:\S* \S+: Cannot import report 3 of .*; nothing was imported\n$/);
+    // The report is known, and the license takes a place.
+    const known = await at("no", one);
+    expect(known.err).toContain("\nSign the license? No command can undo this. Type yes");
+    expect(existsSync(out)).toBe(false);
+    expect(await commands.json(["licenses", "outstanding", "--key", id])).toEqual([]);
+  });
+
+  test("signs no license that nobody agreed to, if the missing report comes while it asks", async () => {
+    const { licenseUuid, id } = await issue();
+    const journal = createJournal(licenseUuid);
+    const [one = "", two = "", three = ""] = Array.from({ length: 3 }, () => save(journal.next()));
+    const out = join(folder, "unasked.license");
+    const args = ["usage", "import", one, three, "--license-out", out, "--fingerprint", FINGERPRINT];
+    const { status, err } = await commands.run(args, {
+      ...{ isTerminal: true, isTyped: true, input: "yes\n" },
+      onAsked: () => commands.run(["usage", "import", one, two]),
+    });
+    expect([status, await usedOf(licenseUuid)]).toEqual([3, { used: 9, over: 0 }]);
+    expect(err).toEndWith(
+      "The reports are imported, but no license was signed, because a report was to be refused: run the command again\n",
+    );
+    expect(await commands.json(["licenses", "outstanding", "--key", id])).toEqual([]);
+  });
+
   test("says that the license is signed if its file cannot be written", async () => {
     const { licenseUuid, id } = await issue();
     const file = save(createJournal(licenseUuid).next());

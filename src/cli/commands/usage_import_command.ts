@@ -123,23 +123,25 @@ export const importing = databaseCommand({
       file: read[index]?.file ?? "",
       result,
     }));
-    const takesMore = next !== undefined && (await announceNext(call, next));
-    if (dryRun) return finish(call, foreseen, { next, isDryRun: true });
     const imports = foreseen.some(({ result }) => !isRefusal(result) && result.outcome === "foreseen");
+    const refused = foreseen.filter(({ result }) => isRefusal(result)).length;
+    // The customer gets the next license for all use until now.
+    const signs = next !== undefined && refused === 0;
+    const takesMore = signs && (await announceNext(call, next));
+    if (dryRun) return finish(call, foreseen, { next, isDryRun: true });
     if (imports || takesMore) {
-      if (invocation.isTerminal && read.length > 0)
-        for (const each of foreseen) show(call, each, read.length);
-      await confirm(
-        next === undefined
-          ? "Import what is named above? No command can undo this."
-          : "Import what is named above, and sign the license? No command can undo this.",
-      );
+      if (invocation.isTerminal) announceReports(call, foreseen);
+      if (next !== undefined && !signs)
+        call.print.note(
+          `No license will be signed, because ${refused} of ${counted(read.length, "report")} will be refused`,
+        );
+      await confirm(`${nameWork({ imports, signs })}? No command can undo this.`);
     }
     // Before the import: a secret that does not open the signing keys refuses all.
-    const signer = next && (await openSigner(call));
+    const signer = signs ? await openSigner(call) : undefined;
     const { handled, failure } = await importAll(call, read, options);
     const isWhole = failure === undefined && handled.every(({ result }) => !isRefusal(result));
-    const signed = next && signer && isWhole ? await signNext(call, next, signer) : undefined;
+    const signed = next && isWhole ? await signNext(call, next, signer) : undefined;
     finish(call, handled, { next, signed, failure, of: read.length });
   },
 });
@@ -222,6 +224,23 @@ async function announceNext(call: DatabaseCall, { foreseen, fingerprint }: Next)
   );
 }
 
+/** Says of each report what its import will change, or why it will be refused. */
+function announceReports(call: DatabaseCall, foreseen: readonly Handled[]): void {
+  for (const { file, result } of foreseen)
+    if (isRefusal(result)) call.print.note(renderRefused(file, result));
+    else show(call, { file, result }, foreseen.length);
+}
+
+function renderRefused(file: string, refusal: Refusal): string {
+  return `${file}: ${renderRefusal(refusal)}`;
+}
+
+/** Names what a yes allows. */
+function nameWork({ imports, signs }: { readonly imports: boolean; readonly signs: boolean }): string {
+  if (!imports) return "Sign the license";
+  return signs ? "Import what is named above, and sign the license" : "Import what is named above";
+}
+
 /** Imports the reports one after the other. Whatever ends it early, what was imported is known. */
 async function importAll(
   call: DatabaseCall,
@@ -250,13 +269,21 @@ interface Signed {
   readonly why?: string;
 }
 
-/** Signs the next license and writes its file. The reports are imported already, so nothing that fails may hide that. */
+/**
+ * Signs the next license and writes its file. The reports are imported already, so nothing that fails may hide that. Without a
+ * signer nobody has agreed to a license, because a report was to be refused.
+ */
 async function signNext(
   call: DatabaseCall,
   { path, foreseen: { keyUuid }, ...request }: Next,
-  signer: LicenseSigner,
+  signer: LicenseSigner | undefined,
 ): Promise<Signed> {
   const { actor, now, print } = call;
+  if (signer === undefined)
+    return {
+      license: null,
+      why: "no license was signed, because a report was to be refused: run the command again",
+    };
   let exported: ReturnType<typeof renderExport>;
   try {
     const signed = await signer.export({ ...request, keyUuid, actor, now });
@@ -331,7 +358,7 @@ function finish(
   const [only] = refused;
   if (only !== undefined && isAlone)
     throw new CommandRefused(`${only.file}: ${renderRefusal(nothingImported(only.refusal))}`);
-  for (const { file, refusal } of refused) print.warn(`${file}: ${renderRefusal(refusal)}`);
+  for (const { file, refusal } of refused) print.warn(renderRefused(file, refusal));
   if (failure !== undefined) {
     // Damaged data has a status of its own.
     if (done === 0 || refuseDatabaseFailure(failure, config)?.code === "DATA_LOST") throw failure;
@@ -342,7 +369,7 @@ function finish(
   if (signed?.why !== undefined) throw new DoneInPart(`The reports are imported, but ${signed.why}`);
   if (refused.length === 0) return;
   const count = `${refused.length} of ${counted(of, "report")}`;
-  const unsigned = next === undefined ? "" : ", and no license is signed";
+  const unsigned = next === undefined ? "" : `, and no license ${isDryRun ? "would be" : "is"} signed`;
   if (done === 0)
     throw new CommandRefused(
       isDryRun
@@ -356,7 +383,7 @@ function finish(
   );
 }
 
-/** Shows what became of a report, and the use of each month before and after. A refusal is shown at the end. */
+/** Shows what became of a report, and the use of each month before and after. A refusal is shown elsewhere. */
 function show({ print }: DatabaseCall, { file, result }: Handled, of: number): void {
   if (isRefusal(result)) return;
   print.line(`${of > 1 ? `${file}: ` : ""}${describeReport(result)}`);
