@@ -11,9 +11,9 @@ import { toSize } from "./backup_report.ts";
 import type { BundleTarget } from "./bundle_targets.ts";
 import type { DatabaseCall } from "./command.ts";
 import { noteExported } from "./export_notes.ts";
-import { refuseDatabaseFailure, renderFailure, renderFileFailure } from "./failures.ts";
+import { renderFileFailure } from "./failures.ts";
 import { renderRefusal } from "./remedies.ts";
-import { CommandRefused, DoneInPart, Interrupted } from "./run.ts";
+import { CommandRefused, DoneInPart, endOnTheWay } from "./run.ts";
 import { writeNewFile } from "./write_new_file.ts";
 
 /** A bundle whose license is signed. */
@@ -169,7 +169,7 @@ function describeRefused(refused: readonly RefusedBundle[]): string {
   return `No bundle for ${refused.map(({ fingerprint }) => fingerprint).join(", ")}: ${why}`;
 }
 
-/** Returns what ends a command whose work a failure has ended. A signal, and lost data, keep their own status. */
+/** Returns what ends a command whose work a failure has ended. */
 function endOf(
   { config }: DatabaseCall,
   key: KeySummary,
@@ -177,13 +177,9 @@ function endOf(
 ): unknown {
   const isSigned = made.length > 0 || unwritten !== undefined;
   if (!isSigned && !mayBeSigned) return failure;
-  const refusal = failure instanceof CommandRefused ? undefined : refuseDatabaseFailure(failure, config);
-  if (refusal?.code === "DATA_LOST") return failure;
-  const why = refusal === undefined ? renderFailure(failure) : renderRefusal(refusal);
   const all = made.length + refused.length + missing.length;
   const of = missing[0]?.fingerprint === undefined ? "" : ` for ${missing[0].fingerprint}`;
-  const sentence = [
-    why,
+  const sentences = [
     ...(all > 1 ? [`${made.length} of ${counted(all, "bundle")} are made`] : []),
     ...(unwritten === undefined ? [] : [`the license${of} is signed and noted all the same`]),
     ...(mayBeSigned
@@ -191,7 +187,6 @@ function endOf(
           `whether a license${of} was signed is not known: see \`claviger licenses outstanding --key ${key.id}\``,
         ]
       : []),
-  ].join("; ");
-  const Ended = failure instanceof Interrupted ? Interrupted : isSigned ? DoneInPart : CommandRefused;
-  return new Ended(sentence, { cause: failure instanceof CommandRefused ? undefined : failure });
+  ];
+  return endOnTheWay(failure, { config, sentences, isDone: isSigned });
 }

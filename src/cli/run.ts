@@ -23,7 +23,7 @@ import {
 import { type Config, type ConfigSource, readConfig } from "../installation/config/mod.ts";
 import { isSealed, openInstallation, openSecrets, proveSecret } from "../installation/mod.ts";
 import { CURSOR_EXPIRED, INCOMPLETE, NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
-import { refuseDatabaseFailure } from "./failures.ts";
+import { refuseDatabaseFailure, renderFailure } from "./failures.ts";
 import type { Invocation } from "./invocation.ts";
 import { refuseOldUnit } from "./old_unit.ts";
 import type { InstallationFlags, REASON } from "./options.ts";
@@ -48,6 +48,27 @@ export class DoneInPart extends CommandRefused {
 
 /** Thrown to end a command because a signal has come. */
 export class Interrupted extends CommandRefused {}
+
+/**
+ * Returns what ends a command that a failure has stopped on the way: why, and then what was done and what is left. A signal, and
+ * lost data, keep their own status. `isDone` tells whether it is known that something was done.
+ */
+export function endOnTheWay(
+  failure: unknown,
+  {
+    config,
+    sentences,
+    isDone = true,
+  }: { readonly config: Config; readonly sentences: readonly string[]; readonly isDone?: boolean },
+): unknown {
+  const refusal = failure instanceof CommandRefused ? undefined : refuseDatabaseFailure(failure, config);
+  if (refusal?.code === "DATA_LOST") return failure;
+  const why = refusal === undefined ? renderFailure(failure) : renderRefusal(refusal);
+  const Ended = failure instanceof Interrupted ? Interrupted : isDone ? DoneInPart : CommandRefused;
+  return new Ended([why, ...sentences].join("; "), {
+    cause: failure instanceof CommandRefused ? undefined : failure,
+  });
+}
 
 /** Thrown to end a command with status 4: where it was to read on is gone. */
 export class CursorExpired extends CommandRefused {

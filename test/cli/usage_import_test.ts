@@ -162,6 +162,24 @@ describe("claviger usage import", () => {
     expect(await usedOf(licenseUuid)).toEqual({ used: 6, over: 0 });
   });
 
+  test("a signal: imports no more, keeps the status of a signal, and says how many are imported", async () => {
+    const { licenseUuid } = await issue();
+    const journal = createJournal(licenseUuid);
+    const files = Array.from({ length: 3 }, () => save(journal.next()));
+    // It comes after the first one, while the second one is imported.
+    const stop = Promise.withResolvers<string>();
+    const { status, out, err } = await commands.run(["usage", "import", ...files], {
+      signal: stop.promise,
+      onOut: () => stop.resolve("SIGTERM"),
+    });
+    expect([status, err]).toEqual([
+      1,
+      "claviger: Stopped by SIGTERM: the reports that are named above are imported; 2 of 3 reports are imported: run the command again, which counts none twice\n",
+    ]);
+    expect(out).not.toContain("report 3");
+    expect(await usedOf(licenseUuid)).toEqual({ used: 6, over: 0 });
+  });
+
   test("imports nothing if one file is no report", async () => {
     const { licenseUuid } = await issue();
     const [good, wrong] = [save(createJournal(licenseUuid).next()), save("no report")];

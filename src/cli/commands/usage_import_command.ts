@@ -39,7 +39,7 @@ import { demandKey } from "../find_named.ts";
 import { CONFIRMATION, PATH, REASON } from "../options.ts";
 import { flag, option, requiredList } from "../parameter.ts";
 import { renderRefusal } from "../remedies.ts";
-import { CommandRefused, DoneInPart, openProvenSecrets } from "../run.ts";
+import { CommandRefused, DoneInPart, endOnTheWay, openProvenSecrets } from "../run.ts";
 import { demandWritable, writeNewFile } from "../write_new_file.ts";
 
 /** The most files of one import, and the most bytes of all together: they are in memory at once. */
@@ -360,11 +360,12 @@ function finish(
     throw new CommandRefused(`${only.file}: ${renderRefusal(nothingImported(only.refusal))}`);
   for (const { file, refusal } of refused) print.warn(renderRefused(file, refusal));
   if (failure !== undefined) {
-    // Damaged data has a status of its own.
-    if (done === 0 || refuseDatabaseFailure(failure, config)?.code === "DATA_LOST") throw failure;
-    throw new DoneInPart(
-      `${explain(call, failure)}; ${done} of ${counted(of, "report")} ${done === 1 ? "is" : "are"} imported: run the command again, which counts none twice`,
-    );
+    if (done === 0) throw failure;
+    const count = `${done} of ${counted(of, "report")} ${done === 1 ? "is" : "are"} imported`;
+    throw endOnTheWay(failure, {
+      config,
+      sentences: [`${count}: run the command again, which counts none twice`],
+    });
   }
   if (signed?.why !== undefined) throw new DoneInPart(`The reports are imported, but ${signed.why}`);
   if (refused.length === 0) return;
