@@ -82,7 +82,7 @@ describe("claviger usage import", () => {
     expect(status).toBe(200);
     const { license, license_foreseen, license_refusal, ...report } = body;
     expect(printed).toEqual({
-      ...{ reports: [{ file, ...report, outcome: "imported" }], refused: [], license: null },
+      ...{ reports: [{ file, ...report, outcome: "imported" }], refused: [], license: null, unwritten: null },
     });
   });
 
@@ -385,16 +385,21 @@ describe("claviger usage import --license-out", () => {
     const out = join(folder, "l".repeat(250));
     const { status, out: printed, err } = await sign(file, out, "--fingerprint", FINGERPRINT, "--json");
     expect(status).toBe(3);
-    expect(JSON.parse(printed)).toMatchObject({ reports: [{ outcome: "imported" }], license: null });
+    const { reports, license, unwritten } = JSON.parse(printed);
+    expect([reports, license]).toEqual([[expect.objectContaining({ outcome: "imported" })], null]);
     expect(err).toContain(
       `The reports are imported, but the file of the next license is not written to ${out}: `,
     );
     expect(err).toContain(
       "; the license is signed and noted all the same, so sign another one with `claviger licenses export`",
     );
-    const [row] = await admin.database.query<{ count: number }>(
-      (sql) => sql`select count(*) from exported_licenses where key_id = ${parseId("key", id) ?? ""}::uuid`,
+    const rows = await admin.database.query<{ jti: string; kid: string }>(
+      (sql) => sql`select jti, kid from exported_licenses where key_id = ${parseId("key", id) ?? ""}::uuid`,
     );
-    expect(row?.count).toBe(1);
+    expect(rows.map((row) => ({ ...row }))).toEqual([{ jti: unwritten.jti, kid: unwritten.kid }]);
+    expect(unwritten).toEqual({
+      ...{ path: null, kid: expect.any(String), jti: expect.any(String) },
+      expires_at: expect.stringMatching(/^2027-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+    });
   });
 });

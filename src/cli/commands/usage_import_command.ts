@@ -263,9 +263,18 @@ async function importAll(
   return { handled };
 }
 
+/** A signed license, as programs read it; the path is null if its file is not written. */
+interface SignedLicense {
+  readonly path: string | null;
+  readonly kid: string;
+  readonly jti: string;
+  readonly expires_at: string;
+}
+
 /** The license that was signed, or why there is none or no file. */
 interface Signed {
-  readonly license: object | null;
+  readonly license?: SignedLicense;
+  readonly unwritten?: SignedLicense;
   readonly why?: string;
 }
 
@@ -280,32 +289,29 @@ async function signNext(
 ): Promise<Signed> {
   const { actor, now, print } = call;
   if (signer === undefined)
-    return {
-      license: null,
-      why: "no license was signed, because a report was to be refused: run the command again",
-    };
+    return { why: "no license was signed, because a report was to be refused: run the command again" };
   let exported: ReturnType<typeof renderExport>;
   try {
     const signed = await signer.export({ ...request, keyUuid, actor, now });
-    if (isRefusal(signed)) return { license: null, why: `no license was signed: ${renderRefusal(signed)}` };
+    if (isRefusal(signed)) return { why: `no license was signed: ${renderRefusal(signed)}` };
     exported = renderExport(signed);
   } catch (error) {
-    return { license: null, why: `it is not known whether a license was signed: ${explain(call, error)}` };
+    return { why: `it is not known whether a license was signed: ${explain(call, error)}` };
   }
   const { kid, jti, expires_at, file } = exported;
-  const license = { path, kid, jti, expires_at };
+  const license = { kid, jti, expires_at };
   try {
     await writeNewFile(path, textOf(file));
   } catch (error) {
     const why = `the file of the next license is not written to ${path}: ${renderFileFailure(error)}`;
     return {
-      license: null,
+      unwritten: { path: null, ...license },
       why: `${why}; the license is signed and noted all the same, so sign another one with \`claviger licenses export\``,
     };
   }
   print.line(`Wrote the next license of the machine to ${path}`);
   noteExported(print, exported);
-  return { license };
+  return { license: { path, ...license } };
 }
 
 async function* textOf(file: string): AsyncGenerator<Uint8Array> {
@@ -354,6 +360,7 @@ function finish(
         error: renderRefusal(refusal),
       })),
       license: signed?.license ?? null,
+      unwritten: signed?.unwritten ?? null,
     });
   const [only] = refused;
   if (only !== undefined && isAlone)
