@@ -1,5 +1,5 @@
 /** For which machines bundles are made and into which files, and what is checked of both before anything is signed. */
-import { lstatSync, statfsSync, statSync } from "node:fs";
+import { statfsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { readNamedFile } from "../base/read_regular_file.ts";
 import type { KeySummary } from "../licensing/keys/mod.ts";
@@ -9,7 +9,7 @@ import { toSize } from "./backup_report.ts";
 import type { DatabaseCall } from "./command.ts";
 import { renderFileFailure } from "./failures.ts";
 import { CommandRefused, WrongUsage } from "./run.ts";
-import { demandWritable } from "./write_new_file.ts";
+import { demandNewFile } from "./write_new_file.ts";
 
 /** The most machines in one step. */
 export const MOST_MACHINES = 1_000;
@@ -61,7 +61,7 @@ function readLines(path: string, file: string): string[] {
   return lines.map((line) => line.text);
 }
 
-/** Returns the file of each machine. Refuses one that exists, before anything is signed. */
+/** Returns the file of each machine. Refuses one that exists or cannot be written, before anything is signed. */
 export function findTargets(
   { invocation, now }: DatabaseCall,
   {
@@ -71,19 +71,15 @@ export function findTargets(
   }: { readonly to: string; readonly key: KeySummary; readonly fingerprints: readonly string[] },
 ): BundleTarget[] {
   const toPath = (shown: string) => resolve(invocation.workingFolder, shown);
-  const isFolder = statSync(toPath(to), { throwIfNoEntry: false })?.isDirectory() ?? false;
-  if (!isFolder && fingerprints.length > 1)
+  const intoFolder = isFolder(toPath(to));
+  if (!intoFolder && fingerprints.length > 1)
     throw new WrongUsage(`Cannot make bundles: ${to} is no folder, and each machine gets a file in one`);
   const all = fingerprints.length === 0 ? [undefined] : fingerprints;
   const targets = all.map((fingerprint) => {
-    const shown = isFolder ? join(to, nameBundle({ ...key, fingerprint, now })) : to;
+    const shown = intoFolder ? join(to, nameBundle({ ...key, fingerprint, now })) : to;
     return { fingerprint, shown, path: toPath(shown) };
   });
-  const taken = targets.find((each) => lstatSync(each.path, { throwIfNoEntry: false }) !== undefined);
-  if (taken !== undefined)
-    throw new CommandRefused(
-      `Cannot make bundle: ${taken.shown} exists already; move it, or choose another name`,
-    );
+  for (const { path, shown } of targets) demandNewFile(path, { what: "make bundle", shown });
   // Some file systems make no difference between upper and lower case.
   const paths = targets.map(({ path }) => path.toLowerCase());
   const twice = targets.find((_, index) => paths.indexOf(paths[index] ?? "") !== index);
@@ -94,11 +90,19 @@ export function findTargets(
   return targets;
 }
 
-/** Refuses a folder that this user cannot write, or that has no room, before anything is signed. */
+/** Tells whether the path leads to a folder; false if it cannot be looked at, for which the path of a file is refused. */
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+/** Refuses a folder that has no room, before anything is signed. */
 export function demandRoom({ sources }: BundlePlan, targets: readonly BundleTarget[]): void {
   const [{ path } = { path: "" }] = targets;
   const folder = dirname(path);
-  demandWritable(folder);
   const { bavail, bsize } = statfsSync(folder);
   const needed = targets.length * sources.reduce((sum, { file }) => sum + file.size, 0);
   if (needed > bavail * bsize)

@@ -14,7 +14,7 @@ import { noteExported } from "./export_notes.ts";
 import { renderFileFailure } from "./failures.ts";
 import { renderRefusal } from "./remedies.ts";
 import { CommandRefused, DoneInPart, endOnTheWay } from "./run.ts";
-import { writeNewFile } from "./write_new_file.ts";
+import { renderWriteFailure, writeNewFile } from "./write_new_file.ts";
 
 /** A bundle whose license is signed. */
 interface SignedBundle extends BundleTarget {
@@ -86,18 +86,29 @@ export async function makeBundles(
 
 async function write({ stopIfInterrupted }: DatabaseCall, path: string, sealed: SealedBundle): Promise<void> {
   async function* chunks() {
-    for await (const chunk of sealed.read()) {
-      stopIfInterrupted();
-      yield chunk;
+    try {
+      for await (const chunk of sealed.read()) {
+        stopIfInterrupted();
+        yield chunk;
+      }
+    } catch (error) {
+      throw error instanceof CommandRefused ? error : new CommandRefused(describeUnread(error));
     }
   }
   try {
     await writeNewFile(path, chunks());
   } catch (error) {
     if (error instanceof CommandRefused) throw error;
-    if (error instanceof BundleBroken) throw new CommandRefused(`Cannot make bundle: ${error.message}`);
-    throw new CommandRefused(`Cannot write ${path}: ${renderFileFailure(error)}`);
+    throw new CommandRefused(`Cannot write ${path}: ${renderWriteFailure(error)}`);
   }
+}
+
+function describeUnread(error: unknown): string {
+  const why =
+    error instanceof BundleBroken
+      ? error.message
+      : `one of its files cannot be read: ${renderFileFailure(error)}`;
+  return `Cannot make bundle: ${why}`;
 }
 
 function describeFiles({ sources }: BundlePlan): string {

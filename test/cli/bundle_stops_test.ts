@@ -123,6 +123,13 @@ test("a model that changes meanwhile", async () => {
     "claviger: Cannot make bundle: the file of wave 1.0 is damaged on this host; see `claviger models verify`; 1 of 3 bundles are made; ",
   );
   expect(await countSigned()).toBe(2);
+  writeFileSync(stored, "the bytes of wave");
+  const gone = await begin("gone");
+  const ended = await line.here([...gone.make, ...fingerprintsOf(MACHINES)], { onOut: () => rmSync(stored) });
+  expect(ended.status).toBe(3);
+  expect(ended.err).toContain(
+    "claviger: Cannot make bundle: one of its files cannot be read: there is no such file; 1 of 3 bundles are made; ",
+  );
   await line.json(["models", "remove", "wave", "--yes"]);
 });
 

@@ -255,6 +255,7 @@ describe("claviger bundle make refuses, and changes nothing:", () => {
       await refused([...of, ...to, "--add", "missing.whl"]),
       await refused([...of, "--to", line.write("there.tar", "another file")]),
       await refused([...of, "--to", "no/such/folder.tar"]),
+      await refused([...of, "--to", "there.tar/x.tar"]),
       await refused([...of, ...to, "--days", "0"]),
       await refused([...of, ...to, "--days", "400", "--model", "wave", "--without-models"]),
     ];
@@ -275,6 +276,7 @@ describe("claviger bundle make refuses, and changes nothing:", () => {
       expect.stringContaining("missing.whl cannot be read: there is no such file"),
       expect.stringContaining("there.tar exists already; move it, or choose another name"),
       expect.stringContaining("no/such: there is no such folder"),
+      expect.stringMatching(/^1 claviger: Cannot write into \S+there\.tar: there is no such folder\n$/),
       expect.stringContaining("It must be a whole number from 1 to 3650"),
       expect.stringContaining("'--without-models' cannot be used with option '--model <name>'"),
     ]);

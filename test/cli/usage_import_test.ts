@@ -1,6 +1,15 @@
 /** `claviger usage import`: files in any order, each once, what it says before, and the next license of the machine. */
 import { afterAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { monthOf } from "../../src/base/calendar.ts";
 import { parseId, toId } from "../../src/base/ids.ts";
@@ -299,7 +308,16 @@ describe("claviger usage import --license-out", () => {
       "Cannot export license: the fingerprint is not that of the machine of the report",
     );
     expect(await refusals(join(folder, "none", "a"), ...mine)).toContain("there is no such folder");
-    expect(await refusals(file, ...mine)).toContain(`${file} exists`);
+    expect(await refusals(file, ...mine)).toContain(
+      `${file} exists already; move it, or choose another name`,
+    );
+    expect(await refusals(join(file, "a"), ...mine)).toContain(
+      `Cannot write into ${file}: there is no such folder`,
+    );
+    expect(await refusals(join(folder, "l".repeat(300)), ...mine)).toContain(`Cannot write into ${folder}: `);
+    const dangling = join(folder, "dangling.license");
+    symlinkSync(join(folder, "nowhere"), dangling);
+    expect(await refusals(dangling, ...mine)).toContain(`${dangling} exists already`);
     expect(await refusals(out, ...mine, "--key", other.id)).toContain(`${other.id} is no key of the license`);
     const second = save(createJournal(other.licenseUuid).next());
     expect(
@@ -401,5 +419,22 @@ describe("claviger usage import --license-out", () => {
       ...{ path: null, kid: expect.any(String), jti: expect.any(String) },
       expires_at: expect.stringMatching(/^2027-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
     });
+  });
+
+  test("replaces no file that appears while it asks, and says that the license is signed and noted", async () => {
+    const { licenseUuid, id } = await issue({ maxMachines: 2 });
+    const file = save(createJournal(licenseUuid).next());
+    const out = join(folder, "appears.license");
+    const args = ["usage", "import", file, "--license-out", out, "--fingerprint", FINGERPRINT];
+    const { status, err } = await commands.run(args, {
+      ...{ isTerminal: true, isTyped: true, input: "yes\n" },
+      onAsked: () => writeFileSync(out, "the file of somebody else"),
+    });
+    expect([status, readFileSync(out, "utf8")]).toEqual([3, "the file of somebody else"]);
+    expect(err).toEndWith(
+      `The reports are imported, but the file of the next license is not written to ${out}: something else has got this name meanwhile, and stays as it is; the license is signed and noted all the same, so sign another one with \`claviger licenses export\`\n`,
+    );
+    expect(readdirSync(folder).filter((name) => name.includes("unfinished"))).toEqual([]);
+    expect(await commands.json(["licenses", "outstanding", "--key", id])).toHaveLength(1);
   });
 });

@@ -1,6 +1,5 @@
 /** `claviger usage import`: reads the reports of machines without a network, and can sign the next license of the machine. */
-import { existsSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { toTimestamp } from "../../base/calendar.ts";
 import { idRule, toId } from "../../base/ids.ts";
 import { readNamedFile } from "../../base/read_regular_file.ts";
@@ -40,7 +39,7 @@ import { CONFIRMATION, PATH, REASON } from "../options.ts";
 import { flag, option, requiredList } from "../parameter.ts";
 import { renderRefusal } from "../remedies.ts";
 import { CommandRefused, DoneInPart, endOnTheWay, openProvenSecrets } from "../run.ts";
-import { demandWritable, writeNewFile } from "../write_new_file.ts";
+import { demandNewFile, renderWriteFailure, writeNewFile } from "../write_new_file.ts";
 
 /** The most files of one import, and the most bytes of all together: they are in memory at once. */
 const MOST_FILES = 1_000;
@@ -199,9 +198,8 @@ async function prepareNext(
   const cannot = (why: string) => new CommandRefused(`${why}; nothing was imported`);
   if (more.some((each) => each.licenseUuid !== licenseUuid || each.machine !== machine))
     throw cannot("Cannot export license: the reports are of several machines");
-  if (existsSync(path)) throw cannot(`Cannot export license: ${path} exists`);
   try {
-    demandWritable(dirname(path));
+    demandNewFile(path, { what: "export license" });
   } catch (error) {
     throw error instanceof CommandRefused ? cannot(error.message) : error;
   }
@@ -303,7 +301,7 @@ async function signNext(
   try {
     await writeNewFile(path, textOf(file));
   } catch (error) {
-    const why = `the file of the next license is not written to ${path}: ${renderFileFailure(error)}`;
+    const why = `the file of the next license is not written to ${path}: ${renderWriteFailure(error)}`;
     return {
       unwritten: { path: null, ...license },
       why: `${why}; the license is signed and noted all the same, so sign another one with \`claviger licenses export\``,
