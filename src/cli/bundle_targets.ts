@@ -47,6 +47,8 @@ function readLines(path: string, file: string): string[] {
     throw new CommandRefused(`Cannot read ${file}: ${renderFileFailure(error)}`);
   }
   const lines = text
+    // A byte order mark, which some editors write at the start of a file, is not seen and no part of the first line.
+    .replace(/^\uFEFF/, "")
     .split("\n")
     .map((line, index) => ({ text: line.replace(/\r$/, ""), number: index + 1 }))
     .filter((line) => line.text !== "");

@@ -108,7 +108,8 @@ describe("claviger bundle make for several machines", () => {
   test("writes a file for each, whose name says customer, machine and day", async () => {
     const key = await issue("--organization", "Engines & Co", "--max-machines", "3");
     const to = folder("several");
-    const list = line.write("machines.txt", "workstation-1\r\nworkstation-2\n\nBench 3/b\n");
+    // With a byte order mark, as Windows writes it.
+    const list = line.write("machines.txt", "\uFEFFworkstation-1\r\nworkstation-2\n\nBench 3/b\n");
     const before = await countExports();
     const args = ["--key", key.id, "--days", "30", "--fingerprints", list, "--without-models", "--to", to];
     const { bundles, refused, files } = await line.json(["bundle", "make", ...args]);
