@@ -140,7 +140,7 @@ export const importing = databaseCommand({
     const signer = signs ? await openSigner(call) : undefined;
     const { handled, failure } = await importAll(call, read, options);
     const isWhole = failure === undefined && handled.every(({ result }) => !isRefusal(result));
-    const signed = next && isWhole ? await signNext(call, next, signer) : undefined;
+    const signed = next && isWhole ? await (signer ? signNext(call, next, signer) : UNASKED) : undefined;
     finish(call, handled, { next, signed, failure, of: read.length });
   },
 });
@@ -276,18 +276,18 @@ interface Signed {
   readonly why?: string;
 }
 
-/**
- * Signs the next license and writes its file. The reports are imported already, so nothing that fails may hide that. Without a
- * signer nobody has agreed to a license, because a report was to be refused.
- */
+/** What is said if a report was to be refused, so that nobody was asked for a license, and all are imported nevertheless. */
+const UNASKED: Signed = {
+  why: "no license was signed, because a report was to be refused: run the command again",
+};
+
+/** Signs the next license and writes its file. The reports are imported already, so nothing that fails may hide that. */
 async function signNext(
   call: DatabaseCall,
   { path, foreseen: { keyUuid }, ...request }: Next,
-  signer: LicenseSigner | undefined,
+  signer: LicenseSigner,
 ): Promise<Signed> {
   const { actor, now, print } = call;
-  if (signer === undefined)
-    return { why: "no license was signed, because a report was to be refused: run the command again" };
   let exported: ReturnType<typeof renderExport>;
   try {
     const signed = await signer.export({ ...request, keyUuid, actor, now });
