@@ -339,6 +339,12 @@ describe("claviger usage import --license-out", () => {
     const [one, , three] = Array.from({ length: 3 }, () => save(journal.next()));
     const out = join(folder, "partial.license");
     const options = ["--license-out", out, "--fingerprint", FINGERPRINT, "--key", id];
+    const dryRun = await commands.run(["usage", "import", one ?? "", three ?? "", ...options, "--dry-run"]);
+    expect([dryRun.status, await usedOf(licenseUuid)]).toEqual([3, { used: 0, over: 0 }]);
+    expect(dryRun.err).toEndWith(
+      "Would refuse 1 of 2 reports; the others would be imported, and no license would be signed\n",
+    );
+    expect(dryRun.err).not.toContain("The next license of the machine is for");
     expect(await commands.run(["usage", "import", one ?? "", three ?? "", ...options])).toMatchObject({
       ...{ status: 3, err: expect.stringContaining("the others are imported, and no license is signed\n") },
     });
