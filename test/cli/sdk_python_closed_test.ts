@@ -196,6 +196,58 @@ print(json.dumps([steps, sum(all(killed) for killed in pairs)]))`);
     expect(steps[1]).toBeGreaterThan(60);
   });
 
+  test("a report counts and is where it was wanted if the journal cannot be cut after it, and the next one holds the rest", async () => {
+    const answers = await runProgram(`${CLIENT}
+import errno
+failing = None
+def look(event, args):
+    """Lets the changes of some files fail, as a full disk does, as soon as the head has the number of the report."""
+    global failing, is_full
+    if failing is None:
+        return
+    if event == "os.rename" and str(args[1]).endswith(".head"):
+        is_full = True
+    elif is_full and event in ("open", "os.remove", "os.rename"):
+        writes = event != "open" or args[1] is None or "r" not in args[1]
+        name = os.path.basename(str(args[0]))
+        if writes and name.startswith(failing) and not name.endswith(".lock"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+sys.addaudithook(look)
+answers = []
+for uses, failing_files in ((2, "state.journal.old"), (20_003, "state.journal.old"), (2, "state.journal"), (20_003, "state.journal")):
+    folder = os.path.join(${newFolder()}, f"{uses}-{failing_files}")
+    os.mkdir(folder)
+    client, lines = create(folder), []
+    client.log = lines.append
+    client.record("inference")
+    with open(client.journal.path, "rb") as file:
+        line = json.loads(file.read())
+    with open(client.journal.path, "ab") as file:
+        for index in range(1, uses):
+            file.write(to_json({**line, "idempotency_key": str(index), "model_name": str(index)}) + b"\\n")
+    failing, is_full = failing_files, False
+    number = client.report(os.path.join(folder, "one"))
+    failing = None
+    is_there = os.path.exists(os.path.join(folder, "one"))
+    client.record("error")
+    answers.append([number, is_there, lines[0], client.report(os.path.join(folder, "two")), read_reports(client), lines[1]])
+print(json.dumps(answers))`);
+    const cut = "the next report cuts the journal: No space left on device";
+    const few = [
+      1,
+      true,
+      `report: 2 uses in report 1, ${cut}`,
+      2,
+      [2, 1],
+      "report: 1 uses in report 2, 0 waiting",
+    ];
+    const many = [
+      ...[1, true, `report: 20000 uses in report 1, ${cut}`, 2, [20_000, 4]],
+      "report: 4 uses in report 2, 0 waiting",
+    ];
+    expect(answers).toEqual([few, many, few, many]);
+  });
+
   test("a clock before the license was issued does not make a report that the service refuses", async () => {
     const fields = await runProgram(`${CLIENT}
 folder = ${newFolder()}

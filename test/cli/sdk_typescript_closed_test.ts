@@ -192,6 +192,61 @@ export const openSync = (path, flags, mode) => flags === "r" ? fs.openSync(path,
     expect(both).toBeGreaterThan(60);
   }, 60_000);
 
+  test("count a report, and write it where it was wanted, if the journal cannot be cut after it, and put the rest into the next one", async () => {
+    const full = join(folder, "full.ts");
+    const source = readFileSync(MODULE, "utf8");
+    writeFileSync(
+      full,
+      source.replace('from "node:fs"', `from ${JSON.stringify(join(folder, "full_fs.ts"))}`),
+    );
+    // The disk is full for some files as soon as the head has the number of the report.
+    writeFileSync(
+      join(folder, "full_fs.ts"),
+      `import fs from "node:fs";
+import { basename } from "node:path";
+export * from "node:fs";
+let failing = null;
+let isFull = false;
+export const fillFor = (begin) => { failing = begin; isFull = false; };
+const step = (name) => (...args) => {
+  const file = basename(String(args[0]));
+  if (isFull && failing !== null && file.startsWith(failing) && !file.endsWith(".lock"))
+    throw Object.assign(new Error("ENOSPC: no space left on device, open 'x'"), { code: "ENOSPC" });
+  if (name === "renameSync" && args[1].endsWith(".head")) isFull = true;
+  return fs[name](...args);
+};
+${["renameSync", "rmSync", "appendFileSync"].map((name) => `export const ${name} = step("${name}");`).join("\n")}
+export const openSync = (path, flags, mode) => flags === "r" ? fs.openSync(path, flags) : step("openSync")(path, flags, mode);
+`,
+    );
+    const { fillFor } = await import(join(folder, "full_fs.ts"));
+    const { Client: Full } = await import(full);
+    for (const failing of ["state.journal.old", "state.journal"])
+      for (const more of [1, 20_002]) {
+        const { client, options, path, file, lines, again } = create();
+        client.record("inference");
+        const line = JSON.parse(readFileSync(file("journal"), "utf8"));
+        for (const index of Array(more).keys())
+          appendFileSync(
+            file("journal"),
+            `${JSON.stringify({ ...line, idempotency_key: String(index), model_name: String(index) })}\n`,
+          );
+        fillFor(failing);
+        const number = new Full(options).report(path("one"));
+        fillFor(null);
+        const first = Math.min(more + 1, 20_000);
+        const cut = "the next report cuts the journal: no space left on device";
+        expect({ failing, number, line: lines.at(-1) }).toEqual({
+          ...{ failing, number: 1, line: `report: ${first} uses in report 1, ${cut}` },
+        });
+        expect(readReport(path("one")).uses).toBe(first);
+        again().record("error");
+        expect(again().report(path("two"))).toBe(2);
+        expect(readReport(path("two")).uses).toBe(more + 1 - first + 1);
+        expect(lines.at(-1)).toMatch(/^report: \d uses in report 2, 0 waiting$/);
+      }
+  });
+
   test("replace no file: a report that is there is good, and another file is not", () => {
     const { client, path, file } = create();
     client.record("inference");

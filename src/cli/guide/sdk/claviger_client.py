@@ -2165,11 +2165,14 @@ class Client:
             write_file(self.report_path(number), [text])
             head = head._replace(number=number, digest=sha256(made.text), cut=made.cut)
             write_file(self.head_path, [to_json(head._asdict())])
-            with contextlib.suppress(OSError):  # such as a full disk: the next report drops it
+            try:
                 self.journal.drop(made.cut)
-            # Who looks finds an empty journal rather than none.
-            open(self.journal.path, "ab", opener=open_private).close()
-            self.log(f"report: {damaged}{made.uses} uses in report {number}, {self.journal.waiting()} waiting")
+                # Who looks finds an empty journal rather than none.
+                open(self.journal.path, "ab", opener=open_private).close()
+                rest = f"{self.journal.waiting()} waiting"
+            except OSError as error:  # such as a full disk: the report counts already
+                rest = f"the next report cuts the journal: {to_reason(error)}"
+            self.log(f"report: {damaged}{made.uses} uses in report {number}, {rest}")
             try:
                 write_once(to, text)
             except (OSError, Refused) as error:

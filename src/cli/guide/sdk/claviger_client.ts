@@ -2223,10 +2223,18 @@ export class Client {
       // In this order a crash loses nothing, and no number is used twice. The copy for others comes last.
       replaceFile(this.#reportPath(number), `${made.text}\n`);
       replaceFile(this.#fileOf("journal.head"), JSON.stringify(next));
-      this.#cutJournal(next);
-      // Who looks finds an empty journal rather than none.
-      appendFileSync(this.#fileOf("journal"), "", { mode: 0o600 });
-      this.#log(`report: ${damaged}${made.uses} uses in report ${number}, ${this.#countWaiting()} waiting`);
+      let rest: string;
+      try {
+        this.#cutJournal(next);
+        // Who looks finds an empty journal rather than none.
+        appendFileSync(this.#fileOf("journal"), "", { mode: 0o600 });
+        rest = `${this.#countWaiting()} waiting`;
+      } catch (error) {
+        if (codeOfFailure(error) === undefined) throw error;
+        // Such as a full disk: the report counts already.
+        rest = `the next report cuts the journal: ${toReason(error)}`;
+      }
+      this.#log(`report: ${damaged}${made.uses} uses in report ${number}, ${rest}`);
       try {
         writeOnce(to, `${made.text}\n`);
       } catch (error) {
