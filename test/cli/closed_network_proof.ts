@@ -447,7 +447,7 @@ async function walk(language: Language): Promise<void> {
   }
 
   /**
-   * A process that is killed after it has made its lock, and before its number is in it, blocks reports for an hour:
+   * A process that is killed after it has made its lock, and before its name is in it, blocks reports for an hour:
    * nobody can tell that it has ended.
    */
   function waitForLock(): void {

@@ -486,7 +486,7 @@ describe("a module of the page `sdk` as a program", () => {
       expect((await run("record", "shutdown")).status).toBe(1);
       for (const kind of ["journal", "journal.head"])
         expect(statSync(`${stateFile}.${kind}`).mode & 0o777).toBe(0o600);
-      // A crash came between the making of a lock and the writing of its number.
+      // A crash came between the making of a lock and the writing of its name.
       writeAged(`${stateFile}.journal.lock`, 10);
       expect(await run("report", first)).toEqual({
         ...{ status: 0, out: "1\n", lines: ["report: 3 uses in report 1, 0 waiting"] },

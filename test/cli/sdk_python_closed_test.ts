@@ -11,6 +11,7 @@ import { useFolder } from "../support/use_folder.ts";
 import { CLOSED_WHY, WHY } from "./license_reasons.ts";
 import { makeBundle } from "./sdk_bundles.ts";
 import { PINNED_KEYS, signLicense } from "./sdk_fake_service.ts";
+import { listLocks } from "./sdk_locks.ts";
 import { hasCryptography, python, runProgram } from "./sdk_python.ts";
 
 // A busy machine starts an interpreter in seconds.
@@ -298,6 +299,69 @@ print(json.dumps([sum(read_reports(client)), client.journal.waiting()]))`;
       [1_200, 0],
       [1_200, 0],
     ]);
+  });
+
+  test("a second report at the same time is refused, and what a process left that has ended is taken over", async () => {
+    const sleeper = Bun.spawn(["sleep", "60"]);
+    const locks = listLocks({ asleep: sleeper.pid, ended: Bun.spawnSync(["true"]).pid });
+    const answers = await runProgram(
+      `${CLIENT}
+folder = ${newFolder()}
+client = create(folder)
+lock = client.journal.path + ".lock"
+with open("/proc/self/stat", encoding="utf-8") as file:
+    begin = file.read().rpartition(")")[2].split()[19]
+with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+    place = file.read().strip() + "/" + os.readlink("/proc/self/ns/pid")
+answers = []
+for index, given in enumerate(json.load(sys.stdin)):
+    client.record("inference")
+    with open(lock, "w", encoding="ascii") as file:
+        file.write(given["text"].replace("PID", str(os.getpid())).replace("BEGIN", begin).replace("PLACE", place))
+    os.utime(lock, (time.time() - given["ageSeconds"],) * 2)
+    why = None
+    try:
+        client.report(os.path.join(folder, str(index)))
+    except Refused as refused:
+        why = str(refused)
+    answers.append({"what": given["what"], "why": why, "isThere": os.path.exists(lock)})
+print(json.dumps([answers, read_reports(client)]))`,
+      JSON.stringify(locks),
+    );
+    sleeper.kill();
+    const why = "another report is being written: wait until it is done";
+    expect(answers[0]).toEqual(
+      locks.map(({ what, isHeld }) => ({ what, why: isHeld ? why : null, isThere: isHeld })),
+    );
+    expect(answers[1].length).toBe(locks.filter(({ isHeld }) => !isHeld).length);
+  });
+
+  test("of two clients in one process, one alone writes a report at a time", async () => {
+    const answers = await runProgram(`${CLIENT}
+import threading
+folder = ${newFolder()}
+one, other = create(folder), create(folder)
+one.record("inference")
+is_reading, may_go_on, write = threading.Event(), threading.Event(), claviger_client.write_report
+def write_slowly(*args, **options):
+    is_reading.set()
+    may_go_on.wait(60)
+    return write(*args, **options)
+claviger_client.write_report = write_slowly
+thread = threading.Thread(target=one.report, args=(os.path.join(folder, "one"),))
+thread.start()
+is_reading.wait(60)
+claviger_client.write_report = write
+why = None
+try:
+    other.report(os.path.join(folder, "other"))
+except Refused as refused:
+    why = str(refused)
+may_go_on.set()
+thread.join()
+other.record("error")
+print(json.dumps([why, other.report(os.path.join(folder, "two")), read_reports(one), os.path.exists(os.path.join(folder, "other"))]))`);
+    expect(answers).toEqual(["another report is being written: wait until it is done", 2, [1, 1], false]);
   });
 
   test("a report holds what fits, a full journal says so, and a journal of others is refused", async () => {

@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -16,6 +17,7 @@ import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" }
 import { useFolder } from "../support/use_folder.ts";
 import { makeBundle } from "./sdk_bundles.ts";
 import { KEY_ID, PINNED_KEYS, signLicense } from "./sdk_fake_service.ts";
+import { listLocks, nameThisProcess } from "./sdk_locks.ts";
 
 const folder = useFolder();
 const LICENSE_ID = "lic_01a2038780767b698ef799a812850001";
@@ -143,7 +145,8 @@ export const openSync = (path, flags, mode) => flags === "r" ? fs.openSync(path,
       } catch (error) {
         expect(String(error)).toContain("killed");
         // Its process has ended.
-        if (existsSync(file("journal.lock"))) writeFileSync(file("journal.lock"), "999999999");
+        if (existsSync(file("journal.lock")))
+          writeFileSync(file("journal.lock"), nameThisProcess("999999999 1 PLACE"));
         return true;
       } finally {
         killAfter(Number.POSITIVE_INFINITY);
@@ -358,15 +361,40 @@ export const openSync = (path, flags, mode) => flags === "r" ? fs.openSync(path,
 
   test("refuse a second report at the same time, and take over what a process left that has ended", () => {
     const { client, path, file } = create();
-    client.record("inference");
     const sleeper = Bun.spawn(["sleep", "60"]);
-    writeFileSync(file("journal.lock"), String(sleeper.pid));
-    expect(() => client.report(path("one"))).toThrow("another report is being written");
-    sleeper.kill();
     const ended = Bun.spawnSync(["true"]).pid;
-    writeFileSync(file("journal.lock"), String(ended));
-    expect(client.report(path("one"))).toBe(1);
+    let reports = 0;
+    for (const { what, text, ageSeconds, isHeld } of listLocks({ asleep: sleeper.pid, ended })) {
+      client.record("inference");
+      writeFileSync(file("journal.lock"), nameThisProcess(text));
+      utimesSync(file("journal.lock"), nowSeconds() - ageSeconds, nowSeconds() - ageSeconds);
+      const report = () => client.report(path(what));
+      if (isHeld) expect(report, what).toThrow("another report is being written: wait until it is done");
+      else expect({ what, number: report() }).toEqual({ what, number: ++reports });
+      expect({ what, isThere: existsSync(file("journal.lock")) }).toEqual({ what, isThere: isHeld });
+    }
+    sleeper.kill();
+  });
+
+  test("refuse a second report of another client in the same process", () => {
+    const { client, options, path, file } = create();
+    client.record("inference");
+    const refused: unknown[] = [];
+    const log = () => {
+      client.record("error");
+      try {
+        client.report(path("two"));
+      } catch (error) {
+        refused.push(String(error), readFileSync(file("journal.lock"), "utf8"));
+      }
+    };
+    expect(new Client({ ...options, log }).report(path("one"))).toBe(1);
+    expect(refused).toEqual([
+      expect.stringContaining("another report is being written: wait until it is done"),
+      nameThisProcess("PID BEGIN PLACE"),
+    ]);
     expect(existsSync(file("journal.lock"))).toBe(false);
+    expect(client.report(path("two"))).toBe(2);
   });
 
   test("count each use once while other processes record", async () => {

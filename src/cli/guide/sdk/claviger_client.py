@@ -28,6 +28,8 @@ FULL_SECONDS = 30  # the wait for a place if the answer names none
 CLOCK_TOLERANCE = 300
 LICENSE_BEGIN = "-----BEGIN LICENSE-----"
 LEFT_SECONDS = 3_600  # a part of a file that was not changed for so long was left by a crash
+LOCK_SECONDS = 3_600  # no report takes an hour
+FAR_LOCK_SECONDS = 600  # nobody can tell from here whether a process of another container is at work
 TIMEOUT_SECONDS = 10  # the service answers within 5
 IDLE_SECONDS = 30  # a download that gets no byte for so long has lost its connection
 NAP_SECONDS = 15  # a sleeping computer stops timers, so the loops look at the clock this often
@@ -919,7 +921,8 @@ def read_whole(path: str) -> bytes:
 
 @contextlib.contextmanager
 def lock_file(path: str, refusal: str) -> Iterator[None]:
-    """Keeps other processes out. Takes over what a process that has ended, or that began an hour ago, left."""
+    """Keeps others out, also in this process. Takes over what a process has left that is at work no more."""
+    name = name_process()
     file = create_lock(path)
     if file is None:
         if is_left(path):
@@ -928,7 +931,7 @@ def lock_file(path: str, refusal: str) -> Iterator[None]:
     if file is None:
         raise Refused(refusal)
     try:
-        os.write(file, b"%d" % os.getpid())
+        os.write(file, name.encode())
         yield
     finally:
         os.close(file)
@@ -995,17 +998,46 @@ def create_lock(path: str) -> int | None:
 def is_left(path: str) -> bool:
     """Whether nobody holds a lock any more, although its file is there."""
     try:
-        with open(path, encoding="ascii") as file:
-            pid, age = file.read(20), time.time() - os.fstat(file.fileno()).st_mtime
-        if age > 3_600 or pid == str(os.getpid()):  # in a container each process may have the same
-            return True
-        if pid == "" and age > 5:  # a crash came before the number was written
-            return True
-        if sys.platform != "win32" and re.fullmatch("[1-9][0-9]{0,9}", pid):
+        with open(path, encoding="ascii", errors="replace") as file:
+            name, age = file.read(200), time.time() - os.fstat(file.fileno()).st_mtime
+    except OSError:  # it is gone
+        return False
+    if age > LOCK_SECONDS:
+        return True
+    if name == "":  # a crash came before the name was written
+        return age > 5
+    match = re.fullmatch(r"([1-9][0-9]{0,9}) ([0-9]{1,20}) (\S+)", name)
+    if match is None or match[3] != find_place():
+        return age > FAR_LOCK_SECONDS
+    return has_ended(match[1], match[2])
+
+def name_process() -> str:
+    """How a lock names this process: its number, when it began, and the place where the number means it."""
+    pid = str(os.getpid())
+    return f"{pid} {find_begin(pid) or 0} {find_place()}"
+
+def find_place() -> str:
+    """Where a number means the same process: one boot of a computer, and there one container. "-" if unknown."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{file.read(64).strip()}/{os.readlink('/proc/self/ns/pid')}"
+    return "-"
+
+def find_begin(pid: str) -> str:
+    """When a process began, in ticks since the computer did; "" if nobody says. A later process with its number differs."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read(4_096).rpartition(")")[2].split()[19]  # the name before it may have spaces
+    return ""
+
+def has_ended(pid: str, begin: str) -> bool:
+    found = find_begin(pid)
+    if found != "":
+        return found != begin
+    try:
+        if sys.platform != "win32":
             os.kill(int(pid), 0)
     except (ProcessLookupError, OverflowError):
         return True
-    except (OSError, ValueError):  # it is gone, or its process belongs to another user
+    except OSError:  # the process belongs to another user
         pass
     return False
 

@@ -33,6 +33,8 @@ import {
   openSync,
   read,
   readdirSync,
+  readFileSync,
+  readlinkSync,
   readSync,
   realpathSync,
   renameSync,
@@ -66,8 +68,9 @@ const FIRST_DAY = "2020-01-01"; // a use before it comes from a clock that was n
 /** The end of a journal that is being reported. No use has a line like it. */
 const SEAL = '\n{"sealed":true}\n';
 const LOCK_MS = 3_600_000; // no report takes an hour
+const FAR_LOCK_MS = 600_000; // nobody can tell from here whether a process of another container is at work
 const LEFT_MS = 3_600_000; // a part of a file that was not changed for so long was left by a crash
-const BARE_LOCK_MS = 5_000; // an older lock without a number was left by a crash
+const BARE_LOCK_MS = 5_000; // an older lock without a name was left by a crash
 const MAX_JOURNAL_LINES = 1_000_000;
 const MAX_JOURNAL_BYTES = 268_435_456;
 const MAX_TAKEN_BYTES = 2 * MAX_JOURNAL_BYTES; // with what a crash of an earlier report has left
@@ -2403,9 +2406,10 @@ export class Client {
     return seal < 0 || bytes.indexOf(key) < seal;
   }
 
-  /** Does something that no other process does meanwhile. */
+  /** Does something that nobody else does meanwhile, also in this process. */
   #lock<Result>(work: () => Result): Result {
     const path = this.#fileOf("journal.lock");
+    const name = nameProcess();
     if (existsSync(path) && !isAtWork(path)) removeLock(path);
     let file: number;
     try {
@@ -2415,7 +2419,7 @@ export class Client {
       throw new Refused("another report is being written: wait until it is done");
     }
     try {
-      writeAll(file, String(process.pid));
+      writeAll(file, name);
       return work();
     } finally {
       closeSync(file);
@@ -2723,17 +2727,47 @@ function removeLeft(target: string): void {
   }
 }
 
-/** Whether the process that wrote the lock is at work. In a container each process may have the same number as ours. */
+/** Whether the process that wrote the lock is at work. */
 function isAtWork(lock: string): boolean {
-  const pid = Number(readOrNothing(lock));
+  const name = readOrNothing(lock, 200);
   const ageMs = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? 0);
-  if (pid === process.pid || ageMs > LOCK_MS) return false;
+  if (ageMs > LOCK_MS) return false;
   // It has just been made, and not yet been written.
-  if (pid === 0) return ageMs < BARE_LOCK_MS;
+  if (name === "") return ageMs <= BARE_LOCK_MS;
+  const [, pid, begin, place] = /^([1-9][0-9]{0,9}) ([0-9]{1,20}) (\S+)$/.exec(name) ?? [];
+  if (pid === undefined || place !== findPlace()) return ageMs <= FAR_LOCK_MS;
+  const found = findBegin(pid);
+  if (found !== "") return found === begin;
   try {
-    return process.kill(pid, 0);
+    return process.kill(Number(pid), 0);
   } catch (error) {
     return codeOfFailure(error) === "EPERM";
+  }
+}
+
+/** How a lock names this process: its number, when it began, and the place where the number means it. */
+function nameProcess(): string {
+  const pid = String(process.pid);
+  return `${pid} ${findBegin(pid) || 0} ${findPlace()}`;
+}
+
+/** Where a number means the same process: one boot of a computer, and there one container. "-" if unknown. */
+function findPlace(): string {
+  try {
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+    return `${boot}/${readlinkSync("/proc/self/ns/pid")}`;
+  } catch {
+    return "-";
+  }
+}
+
+/** When a process began, in ticks since the computer did; "" if nobody says. A later process with its number differs. */
+function findBegin(pid: string): string {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    return text.slice(text.lastIndexOf(")") + 2).split(" ")[19] ?? ""; // the name before it may have spaces
+  } catch {
+    return "";
   }
 }
 
