@@ -1,9 +1,13 @@
-/** The messages on the page `troubleshooting` for closed networks are those of the modules in both languages, and of the import. */
+/**
+ * The messages on the page `troubleshooting` for closed networks are those of the modules in both languages, and of the import;
+ * and the page `closed-networks` names every field of a use that leaves a machine.
+ */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "../../src/cli/guide/sdk/claviger_client.ts";
 import vectors from "../../src/cli/guide/sdk/vectors.json" with { type: "json" };
+import { batchEventFields } from "../../src/usage/mod.ts";
 import { useFolder } from "../support/use_folder.ts";
 import { MODULES } from "./sdk_languages.ts";
 
@@ -47,4 +51,12 @@ test("the page names the messages of the import", () => {
   const parts = partsOf(ofService);
   expect(parts.length).toBeGreaterThan(5);
   expect(parts.filter((part) => !said.includes(part))).toEqual([]);
+});
+
+test("the page for the carrier names every field of a use that a report may hold", () => {
+  const page = readFileSync(join(MODULES, "../closed-networks.md"), "utf8");
+  const [, said = ""] = /^## What each file contains\n(.*?)^## /ms.exec(page) ?? [];
+  const fields = Object.keys(batchEventFields.entries);
+  expect(fields.length).toBeGreaterThan(8);
+  expect(fields.filter((name) => !said.includes(`\`${name}\``))).toEqual([]);
 });
