@@ -39,6 +39,7 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
   let renewal = Promise.resolve();
   let isStopped = false;
   let hasFailed = false;
+  let isStartNoted = false;
 
   async function write(work: (database: Database) => Promise<unknown>) {
     await using database = openDatabase(address, { ...CONNECTION, clock });
@@ -59,8 +60,8 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
    */
   function renew() {
     const { p50Ms, p95Ms } = latency();
-    return write((database) =>
-      database.query(
+    return write(async (database) => {
+      await database.query(
         (sql) => sql`
           with old as (
             select id from processes
@@ -70,13 +71,14 @@ export function createPresence({ address, process: me, latency, clock, log }: Pr
                for update skip locked
           ),
           deleted as (delete from processes p using old where p.id = old.id),
-          ${noteStarts(sql, me.uuid)}
+          ${noteStarts(sql, isStartNoted ? undefined : me.uuid)}
           insert into processes (id, version, host, address, rate_limits, p50_ms, p95_ms)
           values (${me.uuid}::uuid, ${VERSION}, ${me.host}, ${me.address}, ${me.rateLimits}, ${p50Ms}::float8, ${p95Ms}::float8)
           on conflict (id) do update
             set seen_at = excluded.seen_at, p50_ms = excluded.p50_ms, p95_ms = excluded.p95_ms`,
-      ),
-    );
+      );
+      isStartNoted = true;
+    });
   }
 
   async function remove() {

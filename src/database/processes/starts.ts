@@ -17,8 +17,11 @@ const KEPT_HOURS = 48;
 /** The most starts of each kind, for a process that ends again and again. */
 const MOST_KEPT = 500;
 
-/** The parts of a `with` clause that note the start of a process and of the server, and delete old starts. */
-export function noteStarts(sql: Sql, processUuid: string): Fragment {
+/**
+ * The parts of a `with` clause that note the start of the server, and of a process if it is given, and delete old starts. A
+ * process gives its UUID only until its start is noted: later the row may be an old one that was deleted.
+ */
+export function noteStarts(sql: Sql, processUuid: string | undefined): Fragment {
   return sql`
     forgotten_starts as (
       select kind, id from starts
@@ -35,9 +38,10 @@ export function noteStarts(sql: Sql, processUuid: string): Fragment {
     noted_starts as (
       insert into starts (kind, id, version)
       select kind, id, version
-        from (values ('process', ${processUuid}, ${VERSION}),
+        from (values ('process', ${processUuid ?? null}::text, ${VERSION}),
                      ('database', concat_ws(' ', server_identity(), extract(epoch from pg_postmaster_start_time())),
                       server_identity())) as noted (kind, id, version)
+       where id is not null
       on conflict do nothing
     )`;
 }

@@ -51,6 +51,13 @@ describe("a process", () => {
     ]);
   });
 
+  test("does not note its start again when it runs for more than 48 hours beside others", async () => {
+    const presences = [await renew(), await renew(), await renew()];
+    await on.database.query((sql) => sql`update starts set at = at - interval '49 hours'`);
+    for (const presence of [...presences, ...presences]) await presence.flush();
+    expect(await list()).toEqual([]);
+  });
+
   test("notes a server that answers in place of another one, and a new version", async () => {
     await insert("database", "1 00000001", "9 hours");
     await insert("process", "0.1.0", "3 days");
