@@ -115,7 +115,15 @@ describe("The page of a license", () => {
     expect(link).toBe(`${path}?open=tier&from=${account}#tier-form`);
     const form = (await open(link)).text;
     expect(attributesOf(form, "#tier [name=from]", "value")).toEqual([account]);
-    expect(linkTo(form, "Cancel")).toBe(account);
+    // The page of the account says nothing of other changes, so they end on the page of the license.
+    expect(attributesOf(form, "[name=from]", "value")).toEqual([account]);
+    const limited = await client.submit(`${path}/limit`, {
+      cookie,
+      form: { monthly_limit: "700", from: account },
+    });
+    expect(textsOf(limited.text, ".under")[0]).toContain(toId("lic", key.licenseUuid));
+    expect(textsOf(limited.text, ".notice")[0]).toContain("700");
+    expect(attributesOf(form, "#tier .actions a", "href")).toEqual([`/console${account}`]);
     const refused = await client.send(`${path}/tier`, { cookie, form: { tier: "gold", from: account } });
     expect(attributesOf(refused.text, "#tier [name=from]", "value")).toEqual([account]);
     const changed = await client.submit(`${path}/tier`, {

@@ -61,7 +61,6 @@ export const LICENSE_PAGE: DetailPage<ActedLicense> = {
   scope: "keys:read",
   addressOf: ({ license }) => `/licenses/${license.id}`,
   actions: LICENSE_ACTIONS,
-  originsOf: ({ license }) => [`/accounts/${license.userId}`],
   async find({ options: { database }, params, now }) {
     const named = licenseFor("show license").read(params);
     if (isRefusal(named)) return named;

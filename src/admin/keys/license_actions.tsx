@@ -129,6 +129,7 @@ export const changeTier: KeyAction = action({
   ),
   ...changesLicense("change tier", { tier: v.pipe(TEXT, TIER_FIELD) }, ({ tier }) => ({ tier })),
   done: { "license.tier": quotaOf },
+  originsOf: ({ key }) => [`/accounts/${key.userId}`],
 });
 
 export const changeLimit: KeyAction = action({

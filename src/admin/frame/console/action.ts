@@ -48,6 +48,8 @@ interface Described<Thing> {
    * the answer is not the page.
    */
   readonly done?: Readonly<Partial<Record<AuditAction, Sentence<Thing>>>>;
+  /** The addresses of the pages on which it can begin, besides its own: Cancel and the change lead back there, and they say it. */
+  originsOf?(of: Thing): readonly string[];
   /** The name of the action to which the sentence about the change has a link. */
   readonly leadsTo?: string;
   /** Tells whether the state allows the action; by default every state does. */
@@ -152,6 +154,18 @@ async function refuseWithoutProof(
   const refusal = what && refuseOldProof(session, now, what);
   if (refusal || ends === 0) return refusal || undefined;
   return await noteEndings(options.database, session, { ends, now });
+}
+
+/** The field of an address and of a form that names the page on which the action began. */
+export const ORIGIN = "from";
+
+/** Returns the address of the page on which an action began, if the request names one on which it can begin. */
+export function originOf<Thing>(
+  { originsOf }: Pick<Action<Thing>, "originsOf">,
+  { of, visit: { query, form } }: Pick<Change<Thing>, "of" | "visit">,
+): string | undefined {
+  const named = form.get(ORIGIN) ?? query.get(ORIGIN);
+  return originsOf?.(of).find((address) => address === named);
 }
 
 /** Tells whether the page offers an action: the role and the state allow it. */

@@ -7,9 +7,9 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { isRefusal, type Refusal } from "../../../base/refusal.ts";
 import type { AdminEnv } from "../options.ts";
-import type { Action } from "./action.ts";
+import { type Action, originOf } from "./action.ts";
 import type { Script } from "./assets.ts";
-import { Actions, LastRefusal, ORIGIN } from "./components/action.tsx";
+import { Actions, LastRefusal } from "./components/action.tsx";
 import { Notice } from "./components/layout.tsx";
 import { describeLastChange } from "./last_change.tsx";
 import type { Need } from "./may.ts";
@@ -27,8 +27,6 @@ export interface DetailPage<Thing> {
   /** Returns the address to which a change leads, if it is not that of the page. */
   addressAfter?(of: Thing, visit: Visit): string | undefined;
   readonly actions: readonly Action<Thing>[];
-  /** The addresses of the pages on which an action of this one can begin: Cancel and the change lead back there. */
-  originsOf?(of: Thing): readonly string[];
   /** What the page says after a change that began on it and was made on another page, by the action of the audit log. */
   readonly doneElsewhere?: Action<Thing>["done"];
   /** Finds what the path names. */
@@ -71,7 +69,6 @@ export async function openPage<Thing>(
   const { above, below, name, ...shownAs } = detail;
   const done = after.done ?? (await describeLastChange(actions, { of, visit, doneElsewhere }));
   const shown = { actions, address: page.addressOf(of), of, name, visit, refused };
-  const origin = originOf(page, of, visit);
   return {
     ...shownAs,
     script: [...new Set<Script>(["action", "copy", ...[shownAs.script ?? []].flat()])],
@@ -80,7 +77,7 @@ export async function openPage<Thing>(
       <>
         <LastRefusal {...shown} />
         {typeof above === "function" ? above(done) : [<Notice kind="done">{done}</Notice>, above]}
-        <Actions {...shown} origin={origin} />
+        <Actions {...shown} />
         {below}
       </>
     ),
@@ -88,30 +85,22 @@ export async function openPage<Thing>(
 }
 
 async function answer<Thing>(
-  { name, carryOut }: Action<Thing>,
+  action: Action<Thing>,
   page: DetailPage<Thing>,
   { visit, c }: { readonly visit: Visit; readonly c: Context<AdminEnv> },
 ): Promise<Page | Response | Refusal> {
   const of = await page.find(visit);
   if (isRefusal(of)) return of;
-  const result = await carryOut(of, visit);
+  const result = await action.carryOut(of, visit);
   if (isRefusal(result))
-    return await openPage(page, visit, { refused: { action: name, form: visit.form, refusal: result } });
+    return await openPage(page, visit, {
+      refused: { action: action.name, form: visit.form, refusal: result },
+    });
   if (result instanceof Response) return result;
   if (typeof result === "object" && "body" in result) return result as Page;
   // An address that says so could be made for any change. So the answer itself says it, without a redirect.
   if (typeof result === "object" && "isChanged" in result && result.isChanged === false)
     return await openPage(page, visit, { done: SAME });
-  const address = originOf(page, of, visit) ?? page.addressAfter?.(of, visit) ?? page.addressOf(of);
+  const address = originOf(action, { of, visit }) ?? page.addressAfter?.(of, visit) ?? page.addressOf(of);
   return showDone(c, address, visit.actor.request);
-}
-
-/** Returns the address of the page on which the action began, if the request names one from which the thing is changed. */
-function originOf<Thing>(
-  { originsOf }: DetailPage<Thing>,
-  of: Thing,
-  { query, form }: Visit,
-): string | undefined {
-  const named = form.get(ORIGIN) ?? query.get(ORIGIN);
-  return originsOf?.(of).find((address) => address === named);
 }

@@ -4,15 +4,12 @@
  * most one action of a page is open.
  */
 import { refuseOldProof } from "../../../../operators/mod.ts";
-import { type Action, isOffered } from "../action.ts";
+import { type Action, isOffered, ORIGIN, originOf } from "../action.ts";
 import { fieldsOf, type RefusedForm } from "../refused_form.ts";
 import { RefusalNotice } from "../remedies.tsx";
 import { formIdOf, toOpenForm } from "../route.ts";
 import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
-
-/** The field of an address and of a form that names the page on which the action began. */
-export const ORIGIN = "from";
 
 interface ActionsProps<Thing> {
   readonly actions: readonly Action<Thing>[];
@@ -23,8 +20,6 @@ interface ActionsProps<Thing> {
   readonly visit: Visit;
   /** The form that was refused: its action is open and says why. */
   readonly refused: RefusedForm | undefined;
-  /** The address of the page on which the action began, if that is another one. */
-  readonly origin?: string | undefined;
 }
 
 /** The actions of a page, each group below its title. The parameter `open` of its address opens one of them. */
@@ -49,13 +44,15 @@ export function Actions<Thing>({ actions, ...props }: ActionsProps<Thing>) {
 
 /** An action that opens in place. Its last field is the reason, which the audit log keeps. */
 function ActionForm<Thing>({
-  action: { name, label, group, submit, isFinal, isDownload, needsFreshProof, needsReason, repeat, Form },
+  action,
   address,
   of,
   visit,
-  origin,
   ...props
 }: Omit<ActionsProps<Thing>, "actions"> & { readonly action: Action<Thing> }) {
+  const { name, label, group, submit, isFinal, isDownload, needsFreshProof, needsReason, repeat, Form } =
+    action;
+  const origin = originOf(action, { of, visit });
   const refused = props.refused?.action === name ? props.refused : undefined;
   const refusal = refused?.refusal ?? (needsFreshProof && refuseOldProof(visit.session, visit.now));
   const field = fieldsOf(name, refused);
