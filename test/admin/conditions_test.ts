@@ -268,6 +268,26 @@ describe("the API", () => {
     });
   });
 
+  test("reads or refuses the first and the last instant that a condition can have, at every door", async () => {
+    const times = ["from", "to", "at", "since", "until", "month"];
+    for (const [door, lists] of Object.entries({ console: CONSOLE_CONDITIONS, api: LISTS })) {
+      for (const [path, conditions] of Object.entries(lists)) {
+        for (const name of Object.keys(conditions).filter((name) => times.includes(name))) {
+          for (const year of ["1000-01", "9999-12"]) {
+            const texts = [year, `${year}-01`, `${year}-31`, `${year}-01T00:00:00Z`, `${year}-31T23:59:59Z`];
+            for (const text of texts) {
+              const of = path.startsWith("/keys") ? keyId : path.startsWith("/lic") ? licenseId : "usr_1";
+              const at = `${path.replace(":id", of)}?${new URLSearchParams({ [name]: text })}`;
+              const { status } =
+                door === "api" ? await admin.call("GET", at, { token }) : await client.send(at, { cookie });
+              expect({ door, at, isAnswered: status < 500 }).toEqual({ door, at, isAnswered: true });
+            }
+          }
+        }
+      }
+    }
+  });
+
   test("GET /audit accepts every kind of actor", async () => {
     for (const actor of [
       "http:2001:db8::7",

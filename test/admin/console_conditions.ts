@@ -59,6 +59,10 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/usage.csv": { month: "2026-00" },
   "/search": { q: ["two\nlines", "!!", "x".repeat(256), "svc_live_01234567"] },
   "/health": { endpoint: "No endpoint" },
-  "/health/latency": { endpoint: "No endpoint", to: "now", at: "noon" },
+  "/health/latency": {
+    endpoint: "No endpoint",
+    to: "now",
+    at: ["noon", "9999-12-31T23:59:59Z", "1000-01-01"],
+  },
   "/activity": { by: "tier", step: "week", to: "now" },
 };

@@ -44,6 +44,7 @@ describe("It is slow since noon", () => {
       (sql) => sql`
         insert into starts (kind, id, version, at)
         values ('process', 'a', '0.5.0', '2026-11-19T08:00:00Z'), ('process', 'b', '0.6.0', '2026-11-22T12:09:30Z'),
+               ('process', 'd', '0.5.0', '2026-11-21T13:50:00Z'),
                ('process', 'c', '0.6.0', '2026-11-22T12:11:00Z')`,
     );
     await admin.database.query(
@@ -55,6 +56,8 @@ describe("It is slow since noon", () => {
       { hourMs, ...answer, code: "RATE_LIMIT_EXCEEDED", count: 100 },
       { hourMs, ...answer, code: "KEY_EXPIRED", count: 7 },
       { hourMs, endpoint: "analytics", reason: "", code: "SERVER_ERROR", count: 2 },
+      // The refusals of a key are known only over all endpoints.
+      { hourMs, endpoint: "license", reason: "", code: "RATE_LIMIT_EXCEEDED", count: 80 },
     ]);
     const key = await admin.issue({ email: "ada@example.org" });
     await admin.database.query(
@@ -111,11 +114,20 @@ describe("It is slow since noon", () => {
       "2026-11-22 12:11 a process of version 0.6.0 was started",
     ]);
     expect(rowsOf(point, "Errors of this endpoint from 12:00 to 13:00")).toEqual([
-      expect.stringMatching(/^RATE_LIMIT_EXCEEDED 100 most by svc_.* of ada@example\.org \(90 %\)$/),
-      "KEY_EXPIRED 7 Expired keys",
+      expect.stringMatching(
+        /^There were too many requests within a minute ?RATE_LIMIT_EXCEEDED 100 most by svc_.* of ada@example\.org \(50 %\)$/,
+      ),
+      expect.stringMatching(/^The license or the key has expired ?KEY_EXPIRED 7 Expired keys$/),
     ]);
     const activity = await open(linkTo(point, "Show all activity until then, with the refused keys"));
     expect(textsOf(activity, ".values b").at(-1)).toStartWith("11-22 12:00 ");
+  });
+
+  test("explains the first five minutes of the page by what happened in the hour before", async () => {
+    const path = "/health/latency?endpoint=validate&at=2026-11-21T14:10:00Z";
+    expect(rowsOf(await open(path), "What happened in these five minutes and the hour before")).toEqual([
+      "2026-11-21 13:50 a process of version 0.5.0 was started",
+    ]);
   });
 
   test("shows the time before, and comes back", async () => {

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
-import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { MAX_LOST_SECONDS } from "../../database/mod.ts";
 import {
@@ -38,6 +38,7 @@ const CONDITIONS = {
 export async function latencyPage({ options, query: sent, now }: Visit): Promise<Page | Refusal> {
   const { values } = readConditions(sent, CONDITIONS);
   if (isRefusal(values)) return values;
+  if (values.at && !isKept(values.at, now)) return REFUSED_AT;
   const isLatest = values.to === undefined || values.to >= now;
   const span = completeLatencyQuery({ to: isLatest ? now : values.to }, now);
   const endpoints = await findLatency(options.database, { ...span, endpoint: values.endpoint });
@@ -59,7 +60,7 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
     ...(isLatest && point === undefined && { script: "refresh" }),
     body: (
       <>
-        {point && <Point {...point} marks={found} />}
+        {point && <Point {...point} />}
         {values.endpoint === undefined ? (
           <AllEndpoints endpoints={endpoints} times={times} span={span} isLatest={isLatest} />
         ) : (
@@ -79,6 +80,16 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
     ),
   };
 }
+
+/** Tells whether the counts of an instant can still be there. */
+function isKept(at: Date, now: Date): boolean {
+  return at <= now && now.getTime() - at.getTime() <= LATENCY_KEPT_HOURS * HOUR_MS;
+}
+
+const NOT_KEPT = `at must be within the last ${LATENCY_KEPT_HOURS} hours`;
+const REFUSED_AT = refuse("INVALID_REQUEST", `Nothing is shown: ${NOT_KEPT}`, {
+  fields: [{ field: "at", error: NOT_KEPT }],
+});
 
 /** The address of the page, of one endpoint or of five minutes. */
 function pathTo(asked: { endpoint?: string | undefined; to?: Date | undefined; at?: Date }): string {

@@ -6,12 +6,22 @@ import { renderCount } from "../../base/render_count.ts";
 import type { Database } from "../../database/mod.ts";
 import { findErrorsOfHour, goBack, type Unusual } from "../../usage/activity/mod.ts";
 import { findLatency, type LatencyStep, STEP_MS, stepOf } from "../../usage/latency/mod.ts";
+import { sentenceOfCode } from "../../wire/mod.ts";
 import { findKeysOfHours, type KeysOfHours, RefusedKeys } from "../activity/refused_keys.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { Minute } from "../frame/console/components/values.tsx";
+import { Lines, Minute } from "../frame/console/components/values.tsx";
 import { inMs } from "./in_ms.ts";
 import { timeOf } from "./latency_chart.tsx";
-import type { HealthMark } from "./marks.ts";
+import { findMarks, type HealthMark } from "./marks.ts";
+
+interface ErrorOfHour {
+  readonly count: number;
+  /**
+   * The same error at all endpoints, as the unusual hours of the page Activity have it: the refusals of a key are known only
+   * over all endpoints.
+   */
+  readonly ofAll: Unusual;
+}
 
 interface PointFacts {
   readonly endpoint: string;
@@ -19,9 +29,11 @@ interface PointFacts {
   readonly at: Date;
   /** Undefined if there was no request. */
   readonly step: LatencyStep | undefined;
-  /** The errors of the hour, as the unusual hours of the page Activity have them. */
-  readonly errors: readonly Unusual[];
+  /** The errors of the endpoint in the hour. */
+  readonly errors: readonly ErrorOfHour[];
   readonly keys: KeysOfHours;
+  /** What happened in the five minutes and the hour before. */
+  readonly marks: readonly HealthMark[];
 }
 
 interface Asked {
@@ -36,38 +48,36 @@ export async function findPoint(
   { endpoint, at: asked, now }: Asked,
 ): Promise<PointFacts> {
   const at = stepOf(asked);
-  const [latencies, answers] = await Promise.all([
-    findLatency(database, { from: at, to: new Date(at.getTime() + STEP_MS), endpoint }),
+  const to = new Date(at.getTime() + STEP_MS);
+  const [latencies, answers, marks] = await Promise.all([
+    findLatency(database, { from: at, to, endpoint }),
     findErrorsOfHour(database, { at, endpoint }),
+    // A mark explains five minutes if it lies in them or in the hour before.
+    findMarks(database, { from: new Date(at.getTime() - HOUR_MS), to }),
   ]);
   if (isRefusal(latencies)) throw new Error(latencies.sentence);
   const [step] = latencies[0]?.steps ?? [];
   const errors = answers.map(
-    ({ code, count }): Unusual => ({
-      ...{ at: goBack(at, "hour", 0), name: code, count },
-      ...{ kind: "high", lowest: 0, highest: 0 },
+    ({ code, count, countOfAll }): ErrorOfHour => ({
+      count,
+      ofAll: {
+        ...{ at: goBack(at, "hour", 0), name: code, count: countOfAll },
+        ...{ kind: "high", lowest: 0, highest: 0 },
+      },
     }),
   );
-  return { endpoint, at, step, errors, keys: await findKeysOfHours(database, errors, { now }) };
+  const keys = await findKeysOfHours(
+    database,
+    errors.map(({ ofAll }) => ofAll),
+    { now },
+  );
+  return { endpoint, at, step, errors, keys, marks };
 }
 
-/** A mark explains five minutes if it lies in them or in the hour before. */
-const BEFORE_MS = HOUR_MS;
-
-export function Point({
-  endpoint,
-  at,
-  step,
-  errors,
-  keys,
-  marks,
-}: PointFacts & { readonly marks: readonly HealthMark[] }) {
+export function Point({ endpoint, at, step, errors, keys, marks }: PointFacts) {
   const end = new Date(at.getTime() + STEP_MS);
   const hour = goBack(at, "hour", 0);
   const hourEnd = new Date(hour.getTime() + HOUR_MS);
-  const near = marks.filter(
-    (mark) => mark.at < end && end.getTime() - mark.at.getTime() <= BEFORE_MS + STEP_MS,
-  );
   const activity = new URLSearchParams({ by: "code", step: "hour", to: toTimestamp(hourEnd) });
   return (
     <>
@@ -92,7 +102,7 @@ export function Point({
           { label: "Time", cell: (mark: HealthMark) => <Minute at={mark.at} /> },
           { label: "What", cell: ({ says }) => says },
         ]}
-        rows={near}
+        rows={marks}
         none={
           <p class="muted">
             No start, failover or backup is known of these five minutes and the hour before.
@@ -102,11 +112,14 @@ export function Point({
       <Table
         caption={`Errors of this endpoint from ${timeOf(hour)} to ${timeOf(hourEnd)}; codes are counted by the hour`}
         columns={[
-          { label: "Code", cell: ({ name }) => name },
+          {
+            label: "Code",
+            cell: ({ ofAll: { name } }) => <Lines text={sentenceOfCode(name)} more={<code>{name}</code>} />,
+          },
           numeric("Answers", ({ count }) => renderCount(count)),
           {
-            label: "Refused keys",
-            cell: (error: Unusual) => <RefusedKeys {...error} keys={keys.get(error)} />,
+            label: "Refused keys, of all requests of the hour; known for 25 hours",
+            cell: ({ ofAll }: ErrorOfHour) => <RefusedKeys {...ofAll} keys={keys.get(ofAll)} />,
           },
         ]}
         rows={errors}

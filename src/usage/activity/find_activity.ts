@@ -76,10 +76,11 @@ export async function findEndpointHours(
   );
 }
 
-/** How often an endpoint answered in one way in an hour. */
+/** How often an endpoint answered in one way in an hour, and how often all endpoints did. */
 interface AnswerOfHour {
   readonly code: string;
   readonly count: number;
+  readonly countOfAll: number;
 }
 
 /** Finds the errors that an endpoint answered in the hour of an instant, the most frequent first. */
@@ -89,10 +90,11 @@ export async function findErrorsOfHour(
 ): Promise<readonly AnswerOfHour[]> {
   return await database.read<AnswerOfHour>(
     (sql) => sql`
-      select code, sum(count)::bigint as count
+      select code, sum(count) filter (where endpoint = ${endpoint})::bigint as count,
+             sum(count)::bigint as "countOfAll"
         from activity_hours
-       where hour = ${goBack(at, "hour", 0)}::timestamptz and endpoint = ${endpoint} and code <> 'OK'
-       group by code
+       where hour = ${goBack(at, "hour", 0)}::timestamptz and code <> 'OK'
+       group by code having bool_or(endpoint = ${endpoint})
        order by 2 desc, 1`,
   );
 }
