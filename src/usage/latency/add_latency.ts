@@ -11,8 +11,8 @@ export interface LatencyCount {
   readonly buckets: readonly number[];
 }
 
-/** The most processes that have rows of their own in the same five minutes. */
-export const MOST_PROCESSES = 64;
+/** The most processes that have rows of their own in the same five minutes: every page reads the rows of all of them. */
+export const MOST_PROCESSES = 16;
 const ALL_OTHERS = "00000000-0000-0000-0000-000000000000";
 
 /** Adds counts of a process to its rows. No two counts may have the same step and endpoint. */

@@ -26,34 +26,28 @@ export async function findLatency(
   if (spanMs > LATENCY_KEPT_HOURS * HOUR_MS)
     return refuseSpan(`the span is at most ${LATENCY_KEPT_HOURS} hours; choose a later start`);
   const { dayBefore, lastHour } = comparedTimesOf(query);
-  const [steps, times] = await Promise.all([
-    database.read<Sums & { readonly at: Date }>(
-      (sql) => sql`
-        select endpoint, at, ${sums(sql)}
-          from latency_steps
-         where at >= ${stepOf(from)}::timestamptz and at < ${to}::timestamptz
-           and (${only}::text is null or endpoint = ${only})
-         group by endpoint, at
-         order by endpoint collate "C", at`,
-    ),
-    database.read<Sums & { readonly isLastHour: boolean }>(
-      (sql) => sql`
-        select endpoint, at >= ${lastHour}::timestamptz as "isLastHour", ${sums(sql)}
-          from latency_steps
-         where at >= ${dayBefore}::timestamptz and at < ${to}::timestamptz
-           and (${only}::text is null or endpoint = ${only})
-         group by 1, 2`,
-    ),
-  ]);
-  const compared = (endpoint: string, isLastHour: boolean) =>
-    toMeasured(times.find((time) => time.endpoint === endpoint && time.isLastHour === isLastHour));
+  const first = stepOf(from);
+  // One statement reads each row once. The times that are compared are added up here, from its few groups.
+  const found = await database.read<Step>(
+    (sql) => sql`
+      select endpoint, at, ${sums(sql)}
+        from latency_steps
+       where at >= ${first < dayBefore ? first : dayBefore}::timestamptz and at < ${to}::timestamptz
+         and (${only}::text is null or endpoint = ${only})
+       group by endpoint, at
+       order by endpoint collate "C", at`,
+  );
   return rankEndpoints(
-    [...Map.groupBy(steps, (step) => step.endpoint)].map(([endpoint, rows]) => ({
-      endpoint,
-      lastHour: compared(endpoint, true),
-      dayBefore: compared(endpoint, false),
-      steps: rows.map((row) => ({ at: row.at, ...toMeasured(row) })),
-    })),
+    [...Map.groupBy(found, ({ endpoint }) => endpoint)].flatMap(([endpoint, rows]) => {
+      const steps = rows.filter(({ at }) => at >= first);
+      if (steps.length === 0) return [];
+      return {
+        endpoint,
+        lastHour: toMeasured(addUp(rows.filter(({ at }) => at >= lastHour))),
+        dayBefore: toMeasured(addUp(rows.filter(({ at }) => at >= dayBefore && at < lastHour))),
+        steps: steps.map((row) => ({ at: row.at, ...toMeasured(row) })),
+      };
+    }),
   );
 }
 
@@ -62,7 +56,7 @@ export async function findProcessLatency(
   database: Pick<Database, "read">,
   since: Date,
 ): Promise<ReadonlyMap<string, Measured>> {
-  const rows = await database.read<Omit<Sums, "endpoint"> & { readonly uuid: string }>(
+  const rows = await database.read<Sums & { readonly uuid: string }>(
     (sql) => sql`
       select process_id as uuid, ${sums(sql)}
         from latency_steps
@@ -74,10 +68,14 @@ export async function findProcessLatency(
 }
 
 interface Sums {
-  readonly endpoint: string;
   readonly refused: number;
   readonly failed: number;
   readonly buckets: readonly number[];
+}
+
+interface Step extends Sums {
+  readonly endpoint: string;
+  readonly at: Date;
 }
 
 /**
@@ -91,9 +89,18 @@ function sums(sql: Sql) {
   return sql`sum(refused)::bigint as refused, sum(failed)::bigint as failed, json_build_array(${buckets}) as buckets`;
 }
 
-const NO_ROW: Omit<Sums, "endpoint"> = { refused: 0, failed: 0, buckets: [] };
+function addUp(rows: readonly Sums[]): Sums {
+  const buckets = [...BOUNDS_SECONDS, Number.POSITIVE_INFINITY].map(() => 0);
+  let [refused, failed] = [0, 0];
+  for (const row of rows) {
+    refused += row.refused;
+    failed += row.failed;
+    for (const [index, count] of row.buckets.entries()) buckets[index] = (buckets[index] ?? 0) + count;
+  }
+  return { refused, failed, buckets };
+}
 
-function toMeasured({ refused, failed, buckets }: Omit<Sums, "endpoint"> = NO_ROW): Measured {
+function toMeasured({ refused, failed, buckets }: Sums): Measured {
   const msOf = (share: number) => {
     const seconds = quantileOf([{ bounds: BOUNDS_SECONDS, counts: buckets, sum: 0 }], share);
     return seconds && seconds * 1_000;

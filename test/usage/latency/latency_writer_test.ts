@@ -110,7 +110,7 @@ describe("createLatencyWriter()", () => {
   });
 });
 
-test("addLatency() gives the processes beyond the first 64 one row, so that the table stays small", async () => {
+test("addLatency() gives the processes beyond the first 16 one row, so that the table stays small", async () => {
   const gain = {
     atMs: clock.nowMs(),
     count: { endpoint: "validate", refused: 0, failed: 1, buckets: bucketsOf(1) },
