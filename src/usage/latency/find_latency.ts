@@ -6,7 +6,7 @@ import type { Database, Sql } from "../../database/mod.ts";
 import { BOUNDS_SECONDS, LATENCY_KEPT_HOURS } from "./bounds.ts";
 import type { EndpointLatency, Measured } from "./endpoint_latency.ts";
 import { comparedTimesOf, type LatencyQuery, stepOf } from "./latency_query.ts";
-import { rankEndpoints } from "./rank_endpoints.ts";
+import { HEALTH, rankEndpoints } from "./rank_endpoints.ts";
 
 /**
  * Finds each endpoint that had a request in a span, the worst first, as {@linkcode rankEndpoints} says. Refuses a span that is
@@ -32,7 +32,7 @@ export async function findLatency(
     (sql) => sql`
       select endpoint, at, ${sums(sql)}
         from latency_steps
-       where at >= ${first < dayBefore ? first : dayBefore}::timestamptz and at < ${to}::timestamptz
+       where at >= least(${first}::timestamptz, ${dayBefore}::timestamptz) and at < ${to}::timestamptz
          and (${only}::text is null or endpoint = ${only})
        group by endpoint, at
        order by endpoint collate "C", at`,
@@ -61,7 +61,7 @@ export async function findProcessLatency(
       select process_id as uuid, ${sums(sql)}
         from latency_steps
        -- A balancer checks the health all the time, which would hide the requests of clients.
-       where at >= ${stepOf(since)}::timestamptz and endpoint <> 'health'
+       where at >= ${stepOf(since)}::timestamptz and endpoint <> ${HEALTH}
        group by process_id`,
   );
   return new Map(rows.map((row) => [row.uuid, toMeasured(row)]));

@@ -93,7 +93,7 @@ describe("findLatency()", () => {
     expect([validate?.lastHour.p50Ms, validate?.dayBefore.p50Ms]).toEqual([expect.closeTo(37.5), 3.75]);
   });
 
-  test("orders endpoints: slower than before, then failures, then requests", async () => {
+  test("orders endpoints: slower than before, then failures, then requests, and the checks of the health last", async () => {
     const yesterday = "2026-11-21T20:00:00Z";
     await add("busy", { ms: many(300, 500) });
     await add("busy", { at: yesterday, ms: many(300) });
@@ -103,9 +103,11 @@ describe("findLatency()", () => {
     await add("slowest", { ms: many(400) });
     await add("slowest", { at: yesterday, ms: many(20) });
     await add("quiet");
+    await add("health", { ms: many(400), failed: 9 });
+    await add("health", { at: yesterday, ms: many(20) });
     const found = await find();
     expect(found.map(({ endpoint }) => endpoint)).toEqual([
-      ...["slowest", "slower", "failing", "busy", "quiet"],
+      ...["slowest", "slower", "failing", "busy", "quiet", "health"],
     ]);
   });
 
