@@ -8,14 +8,15 @@ export interface MonthBesideLast {
   readonly same?: {
     readonly used: number;
     readonly before: number;
-    /** How many days of the present month are compared; undefined for a month that is over, which is compared as a whole. */
+    /** How many days of each month are compared, from the first; undefined for a month that is over, which is compared as a whole. */
     readonly days?: number;
   };
 }
 
 /**
  * Compares the use of a month with the month before. Of the present month only the days that are over are compared, with the
- * same days of the month before: today would make every comparison too low. Imported use has no day, so it counts only where
+ * same days of the month before: today would make every comparison too low. Days that the month before does not have are left out,
+ * because they would make it too high. Imported use has no day, so it counts only where
  * whole months are compared. `use` has the days from `from` on.
  */
 export function compareMonths(
@@ -32,7 +33,8 @@ export function compareMonths(
   };
   const used = sumOf(month);
   const isPresent = month.index === monthOf(now.getTime()).index;
-  const days = isPresent ? Number(toDay(now).slice(8)) - 1 : undefined;
+  const lastOfBefore = Number(toDay(new Date(before.endsAtMs - 1)).slice(8));
+  const days = isPresent ? Math.min(Number(toDay(now).slice(8)) - 1, lastOfBefore) : undefined;
   const isCounted = before.firstDay >= from && (use.filledFrom ?? from) <= before.firstDay;
   if (!isCounted || days === 0) return { used };
   return { used, same: { used: sumOf(month, days), before: sumOf(before, days), ...(days && { days }) } };

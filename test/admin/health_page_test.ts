@@ -143,6 +143,11 @@ describe("Health", () => {
     const numbers = textsOf(one, ".numbers tbody tr");
     expect(numbers).toHaveLength(24);
     expect(numbers[2]).toMatch(/^\d\d:00 0 0 31 31$/);
+    // The present hour alone is not over.
+    expect(textsOf(one, ".values b").map((value) => value.includes(", not over"))).toEqual([
+      ...Array<boolean>(23).fill(false),
+      true,
+    ]);
     expect(await open("viewer", linkTo(one, "Show all endpoints"))).toContain(
       "Requests by hour, all endpoints",
     );

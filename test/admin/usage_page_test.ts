@@ -59,7 +59,7 @@ describe("The usage of a demo", () => {
     );
     const { november = 0, before = 0, whole = 0 } = sums ?? {};
     const percent = Math.round((november * 100) / before) - 100;
-    const change = `${Math.abs(percent)} % ${percent > 0 ? "more" : "less"} than in October at this day`;
+    const change = `${Math.abs(percent)} % ${percent > 0 ? "more" : "less"} than in October in the same days`;
     const so = whole.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 3 });
 
     const text = await open("/usage");
@@ -67,7 +67,7 @@ describe("The usage of a demo", () => {
     expect(textsOf(text, ".total")[0]).toBe(`November so far: ${so} inferences, ${change}`);
     const [n, b] = [november, before].map((number) => number.toLocaleString("en-US"));
     expect(textsOf(text, ".hint")).toContain(
-      `Compared are the days that are over, 21 days of each month: ${n} after ${b}.`,
+      `Compared are the first 21 days of each month: ${n} after ${b}.`,
     );
     expect(textsOf(await open("/usage?month=2026-10"), ".total")[0]).toMatch(
       /^October: [\d.]+[KM]? inferences, \d+ % (more|less) than in September$/,
@@ -102,6 +102,7 @@ describe("The usage of a demo", () => {
       (sql) => sql`select sum(used)::bigint as used from usage where month = '2026-11-01'`,
     );
     const month = textsOf(text, ".numbers tr").find((row) => row.startsWith("2026-11"));
+    expect(month).toStartWith("2026-11, not over ");
     expect(month?.split(" ").at(-1)).toBe(used.toLocaleString("en-US"));
   });
 

@@ -42,10 +42,10 @@ test("Imported use counts for whole months, and not beside days", () => {
   expect(compare(use)).toEqual({ used: 33, same: { used: 3, before: 0, days: 21 } });
 });
 
-test("All days of a shorter month are compared with a longer one", () => {
-  const use = useOf({ "2026-02-28": 5, "2026-03-29": 6, "2026-03-31": 9 });
+test("A month is compared with a shorter one before it by the days that both have", () => {
+  const use = useOf({ "2026-02-28": 5, "2026-03-28": 4, "2026-03-29": 6, "2026-03-31": 9 });
   expect(compare(use, "2026-03", new Date("2026-03-31T12:00:00Z")).same).toEqual({
-    ...{ used: 6, before: 5, days: 30 },
+    ...{ used: 4, before: 5, days: 28 },
   });
 });
 

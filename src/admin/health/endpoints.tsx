@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { toTimestamp } from "../../base/calendar.ts";
+import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../usage/activity/mod.ts";
 import { Bars, Steps } from "../frame/console/components/charts.tsx";
@@ -32,7 +32,11 @@ export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
   const columnsOf = (rows: readonly HourOfEndpoint[], from = day.from) =>
     stepsOf({ ...day, from }).map((at) => {
       const { requests, refused, failed } = sumOf(rows.filter((row) => row.at.getTime() === at.getTime()));
-      return { label: toTimestamp(at).slice(11, 16), values: [requests - refused - failed, refused, failed] };
+      return {
+        label: toTimestamp(at).slice(11, 16),
+        values: [requests - refused - failed, refused, failed],
+        isOpen: now.getTime() - at.getTime() < HOUR_MS,
+      };
     });
   const endpoints = [...Map.groupBy(shown, (row) => row.endpoint)]
     .map(([name, rows]) => ({ name, rows, ...sumOf(rows) }))

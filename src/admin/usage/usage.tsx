@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { type Month, monthOf, toDay, toMonth, toMonthText } from "../../base/calendar.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
-import { counted, renderCount } from "../../base/render_count.ts";
+import { renderCount } from "../../base/render_count.ts";
 import { parsedField } from "../../base/rule.ts";
 import { searchAccounts, TIERS, type Tier, TOO_WIDE } from "../../licensing/mod.ts";
 import {
@@ -177,7 +177,7 @@ interface HeadlineProps extends ReturnType<typeof compareMonths> {
 function Headline({ used, same, month, now }: HeadlineProps) {
   const isPresent = month.index === monthOf(now.getTime()).index;
   const before = nameMonth(toMonth(month.index - 1), now);
-  const until = same?.days === undefined ? "" : " at this day";
+  const until = same?.days === undefined ? "" : " in the same days";
   return (
     <>
       <p class="total">
@@ -188,7 +188,7 @@ function Headline({ used, same, month, now }: HeadlineProps) {
       </p>
       {same?.days !== undefined && (
         <p class="hint">
-          {`Compared are the days that are over, ${counted(same.days, "day")} of each month: ${renderCount(same.used)} after ${renderCount(same.before)}.`}
+          {`Compared ${same.days === 1 ? "is the first day" : `are the first ${same.days} days`} of each month: ${renderCount(same.used)} after ${renderCount(same.before)}.`}
         </p>
       )}
     </>
@@ -249,7 +249,7 @@ function Year({ year, now }: { readonly year: UsageDays; readonly now: Date }) {
   const last = monthOf(now.getTime()).index;
   const columns = Array.from({ length: 2 * MONTHS + 1 }, (_, index) => {
     const label = toMonthText(toMonth(last - 2 * MONTHS + index));
-    return { label, values: TIERS.map((tier) => used(label, tier)) };
+    return { label, values: TIERS.map((tier) => used(label, tier)), isOpen: index === 2 * MONTHS };
   });
   const isCounted = year.filledFrom === null || year.filledFrom <= toMonth(last - 2 * MONTHS).firstDay;
   return (
