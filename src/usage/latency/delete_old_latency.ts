@@ -12,13 +12,17 @@ export const latencyUpkeep: UpkeepTask = {
   run: deleteOldLatency,
 };
 
-/** Deletes rows of more than {@linkcode LATENCY_KEPT_HOURS} hours ago, and those of a wrong clock. */
+/**
+ * Deletes rows of more than {@linkcode LATENCY_KEPT_HOURS} hours ago, and those of a wrong clock. The clock of this process and
+ * that of the database must agree: otherwise a process with a wrong clock would delete the rows of all others.
+ */
 export async function deleteOldLatency({ clock, ...context }: Omit<TaskContext, "log">): Promise<void> {
-  const firstKept = new Date(clock.nowMs() - LATENCY_KEPT_HOURS * HOUR_MS);
-  const lastKept = new Date(clock.nowMs() + MOST_AHEAD_MS);
+  const now = new Date(clock.nowMs());
   await deleteInBatches(context, {
     table: "latency_steps",
     primaryKey: ["at", "endpoint", "process_id"],
-    isOld: (sql) => sql`at < ${firstKept}::timestamptz or at > ${lastKept}::timestamptz`,
+    isOld: (sql) => sql`
+      at < least(now(), ${now}::timestamptz) - ${LATENCY_KEPT_HOURS}::integer * interval '1 hour'
+      or at > greatest(now(), ${now}::timestamptz) + ${MOST_AHEAD_MS}::integer * interval '1 millisecond'`,
   });
 }

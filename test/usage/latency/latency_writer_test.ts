@@ -1,5 +1,6 @@
 /** The latencies of answered requests, which every process adds to its own rows of five minutes. */
 import { beforeEach, describe, expect, test } from "bun:test";
+import { HOUR_MS } from "../../../src/base/calendar.ts";
 import { newUuid } from "../../../src/base/ids.ts";
 import type { Database } from "../../../src/database/mod.ts";
 import { MOST_PROCESSES } from "../../../src/usage/latency/add_latency.ts";
@@ -125,19 +126,28 @@ test("addLatency() gives the processes beyond the first 16 one row, so that the 
   expect(found.filter((row) => row.endsWith("validate 2/0/2"))).toHaveLength(1);
 });
 
-test("deleteOldLatency() deletes rows after 48 hours, and rows ahead that a wrong clock wrote", async () => {
-  const nowMs = clock.nowMs();
-  const hours = [-49, -47, 0, 1, 2, 9_000];
+describe("deleteOldLatency()", () => {
   const count = { endpoint: "validate", refused: 0, failed: 0, buckets: bucketsOf(1) };
-  await addLatency(
-    database,
-    hours.map((hour) => ({ atMs: nowMs + hour * 3_600_000, count })),
-    { processUuid: newUuid() },
-  );
-  await deleteOldLatency({ database, clock, isStopping: () => false });
-  expect((await rows()).map((row) => row.slice(0, 11))).toEqual([
-    "11-29 00:58",
-    "11-30 23:58",
-    "12-01 00:58",
-  ]);
+  const nowMs = Date.now();
+
+  /** Deletes by a clock that is so many hours wrong, and returns the hours of the rows that stay. */
+  async function deleteWith(wrongHours: number) {
+    const hours = [-49, -47, -1, 0, 2, 9_000];
+    const gains = hours.map((hour) => ({ atMs: nowMs + hour * HOUR_MS, count }));
+    await addLatency(database, gains, { processUuid: newUuid() });
+    const wrong = createTestClock(new Date(nowMs + wrongHours * HOUR_MS).toISOString(), { stands: true });
+    await deleteOldLatency({ database, clock: wrong, isStopping: () => false });
+    const kept = await database.query<{ at: Date }>((sql) => sql`select at from latency_steps order by at`);
+    return kept.map(({ at }) => Math.round((at.getTime() - nowMs) / HOUR_MS));
+  }
+
+  test("deletes rows after 48 hours, and rows ahead that a wrong clock wrote", async () => {
+    expect(await deleteWith(0)).toEqual([-47, -1, 0]);
+  });
+
+  test("keeps the rows of other processes when the clock of this one is behind or ahead", async () => {
+    expect(await deleteWith(-5)).toEqual([-49, -47, -1, 0]);
+    await database.query((sql) => sql`truncate latency_steps`);
+    expect(await deleteWith(100)).toEqual([-47, -1, 0, 2]);
+  });
 });
