@@ -121,7 +121,7 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
         </section>
         <MachinesPanel machines={machines} of={of} places={license.maxMachines} now={now} />
         <section aria-labelledby="files">
-          <h2 id="files">What was sent</h2>
+          <h2 id="files">Files that still work</h2>
           <Table
             caption={
               files.length === MOST_FILES
