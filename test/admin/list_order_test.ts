@@ -159,4 +159,8 @@ test("a list says by which of its columns it has no order, and why", async () =>
   expect(await hint("/accounts")).toBe(
     "There is no order by tier, state, used this month, keys: each page would read every account.",
   );
+  // The order that the list has, newest first, is about the time.
+  expect(await hint("/audit")).toBe(
+    "There is no order by actor, what, change, reason: each page would read every change.",
+  );
 });

@@ -67,7 +67,7 @@ export const AUDIT: List<AuditEntries, Row> = {
   hasManyFields: true,
   Fields,
   columns: ({ now }) => [
-    { label: "Time", cell: ({ at }) => <Ago at={at} now={now} /> },
+    { label: "Time", isOrdered: true, cell: ({ at }) => <Ago at={at} now={now} /> },
     { label: "Actor", cell: Who },
     { label: "What", cell: What },
     { label: "Change", cell: Changes },

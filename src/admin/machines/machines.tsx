@@ -115,7 +115,12 @@ export function columnsAt(
       ),
     },
     { label: "State", cell: ({ state }) => <MachineStatePill state={state} /> },
-    { label: "Since", needs: "wide", cell: ({ activatedAt }) => <Ago at={activatedAt} now={now} /> },
+    {
+      label: "Since",
+      isOrdered: true,
+      needs: "wide",
+      cell: ({ activatedAt }) => <Ago at={activatedAt} now={now} />,
+    },
     { label: "Last seen", needs: "middle", cell: ({ lastSeenAt }) => <Ago at={lastSeenAt} now={now} /> },
     { label: "Place taken until", cell: (machine) => <TakenUntil machine={machine} now={now} /> },
   ];

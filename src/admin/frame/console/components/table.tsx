@@ -7,6 +7,8 @@ export interface Column<Row> {
   readonly isNumeric?: boolean;
   /** The orders that the column has, by their values of `sort`: the one for the first click comes first. */
   readonly sorts?: readonly string[];
+  /** The order of the list itself is about this column, so people need no link for it. */
+  readonly isOrdered?: true;
   /** The windows that have room for the column, by default all. Cards and paper always have it. */
   readonly needs?: "wide" | "middle";
   cell(row: Row): Child;
