@@ -59,7 +59,7 @@ export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
         empty="This endpoint had no request in the last day."
       />
       <Table
-        caption="Each endpoint links to its chart. A request failed if its answer has a status of 500 or more"
+        caption="Each endpoint links to its chart. A request failed if the fault was that of the service, not of the client"
         columns={[
           {
             label: "Endpoint",

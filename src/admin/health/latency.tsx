@@ -118,7 +118,7 @@ function AllEndpoints({ endpoints, times, span, isLatest }: AllEndpointsProps) {
   return (
     <>
       <Table
-        caption={`The last hour of ${isLatest ? "today" : "this time"}. ${WORST_FIRST}`}
+        caption={`The last hour${isLatest ? "" : " of this time"}. ${WORST_FIRST}`}
         columns={[
           {
             label: "Endpoint",

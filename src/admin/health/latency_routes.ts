@@ -38,7 +38,7 @@ const ENDPOINT = titled("EndpointLatency", {
   endpoint: v.string(),
   slower_factor: described(
     v.number(),
-    "How many times the p95 of the 24 hours before that of the last hour is; 1 if it is not slower",
+    "The p95 of the last hour divided by that of the 24 hours before; 1 if it is not slower",
   ),
   last_hour: TIME,
   day_before: TIME,

@@ -15,7 +15,7 @@ import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { listExpiries, summarize } from "../health/health_rows.ts";
 import { NoticesPanel, readOpenNotices } from "../notices/notices.tsx";
-import { sumByTier } from "../usage/use_by_tier.ts";
+import { sumByTier, WHO_REPORTS } from "../usage/use_by_tier.ts";
 import {
   Consumers,
   Expiring,
@@ -165,7 +165,7 @@ function Use({ use, now }: { readonly use: UsageDays | undefined; readonly now: 
         series={columns.slice(-DAYS)}
         unit="inferences"
         compared={isCounted ? { columns: columns.slice(0, -1), than: `the ${DAYS} days before` } : undefined}
-        empty="No inference was reported in the last 90 days. Clients report them with POST /v1/analytics/log."
+        empty={`No inference was reported in the last ${DAYS} days. ${WHO_REPORTS}`}
       />
       <p class="as-of">
         <span>

@@ -29,7 +29,7 @@ import { unreadPage } from "../frame/console/remedies.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { splitMark } from "../frame/stream_csv.ts";
 import { streamMonth } from "./usage_routes.ts";
-import { sumByTier } from "./use_by_tier.ts";
+import { sumByTier, WHO_REPORTS } from "./use_by_tier.ts";
 
 /** The twelve months next to each other. */
 const MONTHS = 12;
@@ -121,7 +121,7 @@ export async function usagePage({ options: { database }, query, now, may }: Visi
               {search
                 ? `No customer of that name used anything in ${text}.`
                 : isWhole
-                  ? `No license used anything in ${text}. The software of customers reports what they use.`
+                  ? `No license used anything in ${text}. ${WHO_REPORTS}`
                   : "There are no more licenses."}
             </p>
           }

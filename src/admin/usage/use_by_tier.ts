@@ -1,5 +1,8 @@
 import type { Tier } from "../../licensing/mod.ts";
 
+/** Says from whom use is known, where none is shown. */
+export const WHO_REPORTS = "The software of customers reports what they use.";
+
 /**
  * Adds use of all modes, and returns a function that returns the sum of a column and a tier. A column is a day or a month
  * of a chart.
