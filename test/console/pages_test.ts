@@ -14,7 +14,7 @@ import { changeTier, createLicenseChanges, type Entitlements } from "../../src/l
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
-import { awaitFile, nameOf } from "../admin/sample_requests.ts";
+import { awaitFile, makeSampleNotice, nameOf } from "../admin/sample_requests.ts";
 import { HOSTILE, linkTo } from "../admin/texts_of.ts";
 import { createTestClock } from "../support/clock.ts";
 import { addDemo } from "../support/demo.ts";
@@ -62,6 +62,7 @@ const LONGEST = [
   "GET /accounts/:id/erasure",
   "GET /machines/:id",
   "GET /models/:name",
+  "GET /notices/:id",
   "GET /access/operators/:name",
   "GET /access/tokens/:name",
 ];
@@ -217,6 +218,7 @@ async function addLongest(): Promise<void> {
       values (${operator}, 'editor', ${now}::timestamptz, ${now}::timestamptz)`,
   );
   Object.assign(longest, {
+    "GET /notices/:id": `/notices/${await makeSampleNotice(full)}`,
     "GET /keys/:id": `/keys/${key.id}`,
     "GET /licenses/:id": `/licenses/${toId("lic", key.licenseUuid)}`,
     "GET /accounts/:id": `/accounts/${key.userId}`,
