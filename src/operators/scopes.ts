@@ -17,7 +17,8 @@ export const SCOPE_MEANINGS = {
   "machines:release": "release machines",
   "machines:free": "free places that signed licenses hold",
   "usage:read": "see the use and the figures of all customers",
-  "usage:import": "import reports of use from machines without a network; the answer names the customer of the report",
+  "usage:import":
+    "import reports of use from machines without a network; the answer names the customer of the report",
   "models:read": "see models",
   "models:write": "add, upload, retire and remove models",
   "notices:read": "see notices",
