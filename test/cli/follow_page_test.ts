@@ -172,7 +172,7 @@ test("Each change becomes a mail, in order, although the mail server restarts, a
   expect(seen).toHaveLength(4);
   const [mail = ""] = receiver.mails;
   expect(mail.split("\r\n\r\n")[0]).toMatch(
-    /^From: claviger@example\.org\r\nTo: licenses@example\.org\r\nDate: [^\r]+\r\nMessage-ID: <aud_[0-9a-f]{32}@claviger\.invalid>\r\nSubject: Claviger: key\.issue\r\n/,
+    /^From: claviger@example\.org\r\nTo: licenses@example\.org\r\nDate: [^\r]+\r\nMessage-ID: <aud_[0-9a-f]{32}@claviger\.invalid>\r\nSubject: Claviger: command:olga: key\.issue\r\n/,
   );
   expect(receiver.mails[1]?.match(/Message-ID: .*/)?.[0]).toBe(/Message-ID: .*/.exec(mail)?.[0]);
 
