@@ -6,11 +6,11 @@ export type Tables = Record<string, string[][]>;
 /** Throws if two tables have the same caption. */
 export function readTables(html: string): Tables {
   const tables: Tables = {};
-  for (const [, table = ""] of html.matchAll(/<table>(.*?)<\/table>/gs)) {
+  for (const [, table = ""] of html.matchAll(/<table[^>]*>(.*?)<\/table>/gs)) {
     const [, caption = ""] = /<caption>(.*?)<\/caption>/s.exec(table) ?? [];
     const name = toText(caption);
     if (name in tables) throw new Error(`Two tables have the caption ${name}`);
-    tables[name] = [...table.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row = ""]) =>
+    tables[name] = [...table.matchAll(/<tr[^>]*>(.*?)<\/tr>/gs)].map(([, row = ""]) =>
       [...row.matchAll(/<t[hd][^>]*>(.*?)<\/t[hd]>/gs)].map(([, cell = ""]) => toText(cell)),
     );
   }

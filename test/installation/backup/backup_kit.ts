@@ -311,7 +311,7 @@ export async function dump(database: Database): Promise<Record<string, string[]>
                              'idempotent_answers', 'processes', 'figures', 'figure_near_quota', 'figure_unused',
                              'figure_most_used', 'figure_latest_used', 'figure_runs_out', 'figure_full',
                              'figure_run', 'erasure_sweep', 'last_backup', 'failed_login_hours',
-                             'shared_windows', 'too_many_requests')
+                             'shared_windows', 'too_many_requests', 'refused_hours', 'latency_steps', 'starts')
        order by relname`,
   );
   const dumped: Record<string, string[]> = {};

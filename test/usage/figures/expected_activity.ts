@@ -1,4 +1,5 @@
 /** The tables that the page Activity must have, made from the answers that the clients got. */
+import { nameOfCode, nameOfEndpoint } from "../../../src/wire/mod.ts";
 import type { Tables } from "../../support/page_tables.ts";
 import type { Answers } from "./simulated_days.ts";
 
@@ -55,7 +56,7 @@ export interface ActivityCounts {
 }
 
 const STEPS = { hour: 24, day: 30, month: 13 } as const;
-const LABELS = { code: "Code", endpoint: "Endpoint", reason: "Reason" } as const;
+const LABELS = { code: "Cause", endpoint: "Request", reason: "Reason" } as const;
 const COLUMNS = { hour: "Hour", day: "Day", month: "Month" } as const;
 
 /** Returns the first instant on a page of the activity that ends at an instant. */
@@ -64,7 +65,7 @@ export function beginOfPage(to: Date, step: ActivityStep): Date {
 }
 
 export function activityTables(page: ActivityCounts): Tables {
-  const { by, step, to, answers } = page;
+  const { by, step, to, now, answers } = page;
   const columns: Date[] = [];
   for (let at = beginOfPage(to, step); at < to; at = beginOf(at, step, -1)) columns.push(at);
   const counts = countsBy(by, answers, step).filter(({ at }) => at < to);
@@ -76,7 +77,7 @@ export function activityTables(page: ActivityCounts): Tables {
       .map(([name]) => name);
     const parts = names.length > 6 ? [...names.slice(0, 5), "all others"] : names;
     if (parts.length === 0) return {};
-    const rows = columns.map((at) => {
+    const rows = columns.map((at, index) => {
       const ofColumn = ofChart.filter((row) => row.at.getTime() === at.getTime());
       const sum = (of: readonly Count[]) => text(of.reduce((all, { count }) => all + count, 0));
       const isOf = (part: string, name: string) =>
@@ -84,19 +85,23 @@ export function activityTables(page: ActivityCounts): Tables {
       const mark = unusual.find((row) => has(row.name) && row.at.getTime() === at.getTime())?.kind;
       const values = parts.map((part) => sum(ofColumn.filter(({ name }) => isOf(part, name))));
       return [
-        `${labelOf(at, step)} ${mark ?? ""}`.trim(),
+        `${labelOf(at, step)}${to === now && index === columns.length - 1 ? ", not over" : ""} ${mark ?? ""}`.trim(),
         ...values,
         ...(parts.length > 1 ? [sum(ofColumn)] : []),
       ];
     });
-    const [first = ""] = parts;
-    const heading = parts.length > 1 ? [...parts, "All"] : [first === "OK" ? "Answers" : first];
+    const heading = parts.map((part) =>
+      part === "OK" ? "Answers" : part === "all others" ? part : nameOf(part, by),
+    );
+    if (parts.length > 1) heading.push("All");
     return { [caption]: [[COLUMNS[step], ...heading], ...rows.toReversed()] };
   };
   const marks = unusual
     .slice(0, 50)
     .map(({ at, name, count, kind, lowest, highest }) => [
-      ...[at.toISOString().slice(0, 16).replace("T", " "), name, text(count), kind],
+      at.toISOString().slice(0, 16).replace("T", " "),
+      by === "code" ? `${nameOf(name, by)} ${name}` : nameOf(name, by),
+      ...[text(count), kind],
       lowest === highest ? text(lowest) : `${text(lowest)} to ${text(highest)}`,
       kind === "high" ? (REFUSED[name] ?? "") : "",
     ]);
@@ -107,10 +112,10 @@ export function activityTables(page: ActivityCounts): Tables {
         ...marks,
       ],
     }),
-    ...(by === "endpoint" && chart("Answers, by endpoint", () => true)),
+    ...(by === "endpoint" && chart("Answers, by request", () => true)),
     ...(by === "reason" && chart("Refused keys, by reason", () => true)),
     ...(by === "code" && chart("Answers without an error", (name) => name === "OK")),
-    ...(by === "code" && chart("Other answers, by code", (name) => name !== "OK")),
+    ...(by === "code" && chart("Refused and failed requests, by cause", (name) => name !== "OK")),
   };
 }
 
@@ -125,6 +130,12 @@ const REFUSED: Readonly<Record<string, string>> = {
   suspended: "Suspended keys",
   revoked: "Revoked keys",
 };
+
+/** The words of the page for a code, an endpoint or a reason. */
+function nameOf(name: string, by: ActivityName): string {
+  if (by === "endpoint") return nameOfEndpoint(name);
+  return name === "OK" ? "without an error" : nameOfCode(name);
+}
 
 function labelOf(at: Date, step: ActivityStep): string {
   const iso = at.toISOString();

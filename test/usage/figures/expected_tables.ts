@@ -23,10 +23,11 @@ function byTier(
   columns: readonly string[],
   use: readonly { column: string; tier: string; used: number }[],
 ) {
-  const rows = columns.map((label) => {
+  const rows = columns.map((label, index) => {
     const ofColumn = use.filter(({ column }) => column === label);
     return [
-      label,
+      // The last day or month is the present one.
+      index === columns.length - 1 ? `${label}, not over` : label,
       ...TIERS.map((of) => text(sumOf(ofColumn.filter(({ tier }) => tier === of)))),
       text(sumOf(ofColumn)),
     ];
@@ -144,7 +145,7 @@ export function overviewTables({
 /** Cuts the words off that explain a code or a day. */
 export function cutWords(tables: Tables): Tables {
   const cut = (row: readonly string[]) => [
-    (row[0] ?? "").replace(/^([A-Z_]{4,}) .*/, "$1"),
+    (row[0] ?? "").replace(/^(?:.* )?([A-Z]+_[A-Z_]+)(?: .*)?$/, "$1"),
     ...row.slice(1).map((cell) => cell.replace(/^(\d{4}-\d\d-\d\d) .*/, "$1")),
   ];
   return Object.fromEntries(Object.entries(tables).map(([caption, rows]) => [caption, rows.map(cut)]));
@@ -184,6 +185,11 @@ export function usageTables({ month, now, use, imported }: UsageCounts): Tables 
   };
 }
 
+/** The licenses in the order of the page: the most used first, and of equal ones the one that was made last. */
+export function mostUsedFirst(all: Rows<"licensesOf">): Rows<"licensesOf"> {
+  return all.toSorted((one, other) => other.used - one.used || (one.license < other.license ? 1 : -1));
+}
+
 /** The rows of the page that begins after `skipped` of all licenses. */
 export function customerTable(month: string, all: Rows<"licensesOf">, skipped = 0): Tables {
   const licenses = all.slice(skipped, skipped + 50);
@@ -192,10 +198,10 @@ export function customerTable(month: string, all: Rows<"licensesOf">, skipped = 
       ? `${all.length} license${all.length === 1 ? "" : "s"}`
       : `${skipped + 1} to ${skipped + licenses.length} of ${all.length} licenses`;
   return {
-    [`${place} that used anything in ${month}, oldest first`]: [
-      ["Account", "License", "Tier", "Mode", "Used"],
+    [`${place} that used anything in ${month}, most used first`]: [
+      ["Customer", "License", "Tier", "Mode", "Used"],
       ...licenses.map(({ email, organization, license, tier, mode, used, limit }) => [
-        ...[`${email} ${organization}`.trim(), license, tier, mode],
+        ...[`${organization} ${email}`.trim(), license, tier, mode],
         limit === null ? `${text(used)}, unlimited` : usedOf(used, limit),
       ]),
     ],
