@@ -10,7 +10,7 @@ import { startConsole } from "./support/console.ts";
 
 const PHONE = { width: 320, height: 640 };
 const LISTS = ["keys", "accounts", "machines", "audit"];
-const PAGES = [...LISTS, "overview", "tiers", "usage", "activity", "models", "health", "access"];
+const PAGES = [...LISTS, "overview", "notices", "tiers", "usage", "activity", "models", "health", "access"];
 
 const admin = useForAll(() => startConsole({ clock: createTestClock("2026-11-22T15:43:44Z") }));
 beforeAll(async () => {
