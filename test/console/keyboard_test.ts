@@ -303,8 +303,8 @@ test("Another month or another time puts the focus on what is shown", async () =
   for (const script of [false, true])
     for (const [path, act, shown] of [
       ["/usage", "Show", /^Tiers in \d{4}-\d\d$/],
-      ["/activity", "Show", /^By code, for each hour from /],
-      ["/activity?step=day", "Earlier", /^By code, for each day from /],
+      ["/activity", "Show", /^By cause, for each hour from /],
+      ["/activity?step=day", "Earlier", /^By cause, for each day from /],
     ] as const)
       await admin.visitAs("viewer", { path, script }, async (page) => {
         expect(await page.locator("main :focus").count()).toBe(0);
