@@ -113,6 +113,7 @@ test("An admin makes a token for a shop after a new login at the provider, and n
     await page.goto(url("/access?open=issue-token"));
     const form = page.locator("#issue-token-form");
     await form.getByLabel("Name", { exact: true }).fill("shop");
+    await form.locator("summary").click();
     await form.getByLabel("keys:issue").check();
     expect(await form.locator(".notice").textContent()).toContain("Log in again with Example Staff");
     await form.getByRole("link", { name: "Log in again" }).click();
