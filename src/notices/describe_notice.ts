@@ -13,45 +13,95 @@ interface Told {
   readonly number: (name: string) => number;
 }
 
-const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => string>> = {
+/** What a notice tells, and what to do about it: each a sentence without a period at its end. */
+type Said = readonly [what: string, advice: string];
+
+const RENEW = "Renew it if the customer stays";
+const PROLONG = "Give a later end of updates if the customer has paid for them";
+const RAISE = "Raise its monthly limit if the customer needs more";
+
+const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
   license_end: ({ whom, stage, text }) =>
     stage === 0
-      ? `The license of ${whom} has ended: its last second was ${text("ends_at")}. Renew it if the customer stays`
-      : `The license of ${whom} ends within ${counted(-stage, "day")}, on ${describeEnd(text("ends_at"))}. Renew it if the customer stays`,
+      ? [`The license of ${whom} has ended: its last second was ${text("ends_at")}`, RENEW]
+      : [
+          `The license of ${whom} ends within ${counted(-stage, "day")}, on ${describeEnd(text("ends_at"))}`,
+          RENEW,
+        ],
   updates_end: ({ whom, stage, text }) =>
     stage === 0
-      ? `The updates of the license of ${whom} have ended: versions of models that are registered after ${text("ends_at")} are not for it. Give a later end of updates if the customer has paid for them`
-      : `The updates of the license of ${whom} end within ${counted(-stage, "day")}, on ${describeEnd(text("ends_at"))}. Give a later end of updates if the customer has paid for them`,
+      ? [
+          `The updates of the license of ${whom} have ended: versions of models that are registered after ${text("ends_at")} are not for it`,
+          PROLONG,
+        ]
+      : [
+          `The updates of the license of ${whom} end within ${counted(-stage, "day")}, on ${describeEnd(text("ends_at"))}`,
+          PROLONG,
+        ],
   quota_used: ({ whom, stage, text, number }) =>
     stage >= 100
-      ? `The license of ${whom} has used its quota up: ${renderCount(number("used"))} of ${renderCount(number("limit"))}, and further use is refused until ${text("resets_at")}. Raise its monthly limit if the customer needs more`
-      : `The license of ${whom} has used ${stage} % of its quota: ${renderCount(number("used"))} of ${renderCount(number("limit"))} until ${text("resets_at")}. Raise its monthly limit if the customer needs more`,
-  quota_runs_out: ({ whom, text, number }) =>
-    `The license of ${whom} will have used its quota up on ${text("day")}, at the rate of the last seven days: ${renderCount(number("used"))} of ${renderCount(number("limit"))} so far, and the quota resets at ${text("resets_at")}. Raise its monthly limit if the customer needs more`,
-  places_full: ({ whom, text, number }) =>
-    `All ${counted(number("places"), "place")} for machines of the license of ${whom} are taken since ${text("full_since")}: no further machine gets one. Give the license more places, or release machines`,
-  refusals: ({ whom, text, number }) =>
-    `The key of ${whom} was refused ${counted(number("refused"), "time")} in the hour from ${text("hour")} on, mostly with ${text("code")}. Look at why, on the page of the key or with \`claviger keys why\``,
-  rotated_key_used: ({ whom, text }) =>
-    `The key of ${whom} was rotated, and was still used at ${text("used_at")}; ${text("is_refused") === "true" ? "it is refused since" : "it works until"} ${text("ends_at")}. Tell the customer to change to the new key`,
-  silent_key_used: ({ whom, text }) =>
-    `The key of ${whom} was used at ${text("used_at")}, and not since ${text("silent_since")} before. Ask the customer whether that is right, and suspend the key if it is not`,
-  backup_overdue: ({ text }) =>
-    `The next backup was due by ${text("due_at")}: the last one, or the beginning of this database, is of ${text("last_at")}. Look at why the timer took none`,
-  certificate_end: ({ stage, text }) =>
-    `The certificate of ${text("host")} ${endWords(stage, text("ends_at"))}. Replace its files, then run \`systemctl reload claviger\``,
-  installer_token_end: ({ stage, text }) =>
-    `The stored repository token ${endWords(stage, text("ends_at"))}. Set another one with \`claviger installer set-token\``,
-  model_files: ({ text }) =>
-    `Files of models are not as they should be: ${text("wrong")}. \`claviger models verify\` names them`,
+      ? [
+          `The license of ${whom} has used its quota up: ${renderCount(number("used"))} of ${renderCount(number("limit"))}, and further use is refused until ${text("resets_at")}`,
+          RAISE,
+        ]
+      : [
+          `The license of ${whom} has used ${stage} % of its quota: ${renderCount(number("used"))} of ${renderCount(number("limit"))} until ${text("resets_at")}`,
+          RAISE,
+        ],
+  quota_runs_out: ({ whom, text, number }) => [
+    `The license of ${whom} will have used its quota up on ${text("day")}, at the rate of the last seven days: ${renderCount(number("used"))} of ${renderCount(number("limit"))} so far, and the quota resets at ${text("resets_at")}`,
+    RAISE,
+  ],
+  places_full: ({ whom, text, number }) => [
+    `All ${counted(number("places"), "place")} for machines of the license of ${whom} are taken since ${text("full_since")}: no further machine gets one`,
+    `Give the license more places, or release machines`,
+  ],
+  refusals: ({ whom, text, number }) => [
+    `The key of ${whom} was refused ${counted(number("refused"), "time")} in the hour from ${text("hour")} on, mostly with ${text("code")}`,
+    `Look at why, on the page of the key or with \`claviger keys why\``,
+  ],
+  rotated_key_used: ({ whom, text }) => [
+    `The key of ${whom} was rotated, and was still used at ${text("used_at")}; ${text("is_refused") === "true" ? "it is refused since" : "it works until"} ${text("ends_at")}`,
+    `Tell the customer to change to the new key`,
+  ],
+  silent_key_used: ({ whom, text }) => [
+    `The key of ${whom} was used at ${text("used_at")}, and not since ${text("silent_since")} before`,
+    `Ask the customer whether that is right, and suspend the key if it is not`,
+  ],
+  backup_overdue: ({ text }) => [
+    `The next backup was due by ${text("due_at")}: the last one, or the beginning of this database, is of ${text("last_at")}`,
+    `Look at why the timer took none`,
+  ],
+  certificate_end: ({ stage, text }) => [
+    `The certificate of ${text("host")} ${endWords(stage, text("ends_at"))}`,
+    `Replace its files, then run \`systemctl reload claviger\``,
+  ],
+  installer_token_end: ({ stage, text }) => [
+    `The stored repository token ${endWords(stage, text("ends_at"))}`,
+    `Set another one with \`claviger installer set-token\``,
+  ],
+  model_files: ({ text }) => [
+    `Files of models are not as they should be: ${text("wrong")}`,
+    `\`claviger models verify\` names them`,
+  ],
 };
 
 function endWords(stage: number, end: string): string {
   return stage === 0 ? `has ended at ${end}` : `ends within ${counted(-stage, "day")}, at ${end}`;
 }
 
-/** Says a notice in one or two sentences, without a period at the end. */
-export function describeNotice({ kind, stage, email, key, facts }: NoticeSummary): string {
+/** Says a notice, and what to do about it, without a period at the end. */
+export function describeNotice(notice: NoticeSummary): string {
+  return sentencesOf(notice).join(". ");
+}
+
+/** Says what a notice tells, without advice, and without a period at the end. */
+export function tellNotice(notice: NoticeSummary): string {
+  const [what] = sentencesOf(notice);
+  return what;
+}
+
+function sentencesOf({ kind, stage, email, key, facts }: NoticeSummary): Said | readonly [what: string] {
   const whom = email === null ? "" : key === null ? email : `${email} (${key})`;
   const told = {
     whom,
@@ -60,5 +110,7 @@ export function describeNotice({ kind, stage, email, key, facts }: NoticeSummary
     number: (name: string) => Number(facts[name] ?? 0),
   };
   // A newer version may have written the row.
-  return SENTENCES[kind]?.(told) ?? `There is a notice of the kind ${kind}, which this version does not know`;
+  return (
+    SENTENCES[kind]?.(told) ?? [`There is a notice of the kind ${kind}, which this version does not know`]
+  );
 }

@@ -61,7 +61,7 @@ export async function findNotice(
   uuid: string,
   { now, what }: { readonly now: Date; readonly what: string },
 ): Promise<NoticeSummary | Refusal> {
-  const [notice] = await listNotices(database, { now, filter: { uuid } });
+  const [notice] = await listNotices(database, { now, filter: { uuids: [uuid] } });
   return notice ?? refuseUnknownNotice(what, uuid);
 }
 

@@ -22,7 +22,6 @@ export interface NoticeFilter {
   readonly state?: NoticeState | undefined;
   readonly accountUuid?: string | undefined;
   readonly licenseUuid?: string | undefined;
-  readonly uuid?: string | undefined;
   readonly uuids?: readonly string[] | undefined;
   readonly afterUuid?: string | undefined;
   readonly limit?: number | undefined;
@@ -46,7 +45,7 @@ export async function findNoticeFilter(
 
 /** Returns the conditions of the filter on the notice `n`, as SQL. */
 export function meets(sql: Sql, { now, ...filter }: NoticeFilter & { readonly now: Date }): Fragment {
-  const { kind, state, accountUuid, licenseUuid, uuid, uuids, afterUuid, newestFirst } = filter;
+  const { kind, state, accountUuid, licenseUuid, uuids, afterUuid, newestFirst } = filter;
   return [
     ...(state ? [isIn(sql, state, now)] : []),
     ...(kind ? [sql`n.kind = ${kind}::text`] : []),
@@ -54,7 +53,6 @@ export function meets(sql: Sql, { now, ...filter }: NoticeFilter & { readonly no
     ...(accountUuid
       ? [sql`n.license_id in (select id from licenses where account_id = ${accountUuid}::uuid)`]
       : []),
-    ...(uuid ? [sql`n.id = ${uuid}::uuid`] : []),
     ...(uuids ? [sql`n.id = any(${toTextArray(uuids)}::uuid[])`] : []),
     ...(afterUuid ? [sql`n.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`] : []),
   ].reduce((all, condition) => sql`${all} and ${condition}`, sql`true`);

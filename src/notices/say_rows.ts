@@ -2,9 +2,10 @@
 import type { AuditRow } from "../audit/mod.ts";
 import { parseId } from "../base/ids.ts";
 import type { Database } from "../database/mod.ts";
-import { describeNotice } from "./describe_notice.ts";
+import { describeNotice, tellNotice } from "./describe_notice.ts";
 import { WITHDRAWN_WORDS, type WithdrawnFor } from "./kinds.ts";
 import { listNotices } from "./list_notices.ts";
+import type { NoticeSummary } from "./notice.ts";
 
 const WITHDRAWN = "notice.withdraw";
 const SAID: ReadonlySet<string> = new Set(["notice.make", WITHDRAWN, "notice.done", "notice.remind"]);
@@ -18,10 +19,10 @@ export async function sayRows<Row extends AuditRow>(
   const uuids = rows.flatMap((row) => noticeOf(row) ?? []);
   if (uuids.length === 0) return rows;
   const notices = await listNotices(database, { now, filter: { uuids } });
-  const sentences = new Map(notices.map((notice) => [parseId("ntc", notice.id), describeNotice(notice)]));
+  const found = new Map(notices.map((notice) => [parseId("ntc", notice.id), notice]));
   return rows.map((row) => {
-    const sentence = sentences.get(noticeOf(row));
-    return sentence === undefined ? row : { ...row, says: say(row, sentence) };
+    const notice = found.get(noticeOf(row));
+    return notice === undefined ? row : { ...row, says: say(row, notice) };
   });
 }
 
@@ -31,9 +32,8 @@ function noticeOf({ action, after }: AuditRow): string | undefined {
 }
 
 /** Returns the sentence of a row. What is not true any more has no advice. */
-function say({ action, after }: AuditRow, sentence: string): string {
-  if (action !== WITHDRAWN) return sentence;
-  const [what] = sentence.split(". ", 1);
+function say({ action, after }: AuditRow, notice: NoticeSummary): string {
+  if (action !== WITHDRAWN) return describeNotice(notice);
   const why = WITHDRAWN_WORDS[after?.withdrawn_for as WithdrawnFor] ?? "it was put right";
-  return `No longer true, because ${why}: ${what}`;
+  return `No longer true, because ${why}: ${tellNotice(notice)}`;
 }

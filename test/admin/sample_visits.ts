@@ -3,7 +3,7 @@ import { hash, randomUUID } from "node:crypto";
 import { newUuid, parseId, toId } from "../../src/base/ids.ts";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
-import { listNotices, mute } from "../../src/notices/mod.ts";
+import { findNotice, mute } from "../../src/notices/mod.ts";
 import { listSessions, loginOperator } from "../../src/operators/mod.ts";
 import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
@@ -153,8 +153,10 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /notices/:id/unmute": async (admin) => {
     const id = await makeSampleNotice(admin);
     const now = admin.clock.now();
-    const [notice] = await listNotices(admin.database, { now, filter: { uuid: parseId("ntc", id) } });
-    const accountUuid = parseId("usr", notice?.userId ?? "") ?? "";
+    const notice = orThrow(
+      await findNotice(admin.database, parseId("ntc", id) ?? "", { now, what: "show notice" }),
+    );
+    const accountUuid = parseId("usr", notice.userId ?? "") ?? "";
     orThrow(await mute(admin.database, { accountUuid }, { actor: ACTOR, now }));
     return { path: `/notices/${id}/unmute`, form: { of: "account", reason: "it is a customer" } };
   },
