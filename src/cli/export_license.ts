@@ -31,7 +31,7 @@ interface ForeseenExport {
 }
 
 /** Foresees licenses of a key, one for each machine or one without a machine. Refuses what their export would be refused for. */
-export async function foreseeExport(
+export async function foreseeLicenses(
   call: DatabaseCall,
   key: KeySummary,
   { days, fingerprints }: { readonly days: number | undefined; readonly fingerprints: readonly string[] },
@@ -67,7 +67,7 @@ export async function exportLicense(call: DatabaseCall, request: ExportedKey) {
   const { keyUuid, days, fingerprint } = request;
   const key = await demandKey(call, keyUuid, "export license");
   const fingerprints = fingerprint === undefined ? [] : [fingerprint];
-  const { signer, confirm } = await foreseeExport(call, key, { days, fingerprints });
+  const { signer, confirm } = await foreseeLicenses(call, key, { days, fingerprints });
   await confirm();
   return renderExport(orRefuse(await signer.export({ ...request, actor, now })));
 }

@@ -12,7 +12,7 @@ import {
 } from "../../models/bundles/mod.ts";
 import { demandRoom, findTargets, MOST_MACHINES, readMachines } from "../bundle_targets.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
-import { EXPORT_DAYS, foreseeExport } from "../export_license.ts";
+import { EXPORT_DAYS, foreseeLicenses } from "../export_license.ts";
 import { demandKey } from "../find_named.ts";
 import { endBundles, makeBundles } from "../make_bundles.ts";
 import { CONFIRMATION, PATH, REASON } from "../options.ts";
@@ -59,7 +59,7 @@ export const make = databaseCommand({
     const fingerprints = readMachines(call, options);
     const key = await demandKey(call, keyUuid, "make bundle");
     const all = findTargets(call, { to, key, fingerprints });
-    const { signer, foreseen, confirm } = await foreseeExport(call, key, { days, fingerprints });
+    const { signer, foreseen, confirm } = await foreseeLicenses(call, key, { days, fingerprints });
     const refused = foreseen.flatMap(({ fingerprint, refusal }) =>
       refusal === undefined ? [] : [{ fingerprint, error: renderRefusal(refusal) }],
     );

@@ -1,7 +1,6 @@
 /** `claviger usage import`: reads the reports of machines without a network, and can sign the next license of the machine. */
 import { resolve } from "node:path";
-import { toTimestamp } from "../../base/calendar.ts";
-import { idRule, toId } from "../../base/ids.ts";
+import { idRule } from "../../base/ids.ts";
 import { readNamedFile } from "../../base/read_regular_file.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
@@ -10,9 +9,6 @@ import {
   createLicenseSigner,
   createReportKeys,
   DAYS_BY_DEFAULT,
-  type ForeseenLicense,
-  type LicenseSigner,
-  renderExport,
   SIGNED_DAYS,
 } from "../../licensing/signed_licenses/mod.ts";
 import {
@@ -32,14 +28,12 @@ import {
 } from "../../usage/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
 import { openSigner } from "../export_license.ts";
-import { announcePlaces, announceTerm, noteExported } from "../export_notes.ts";
-import { refuseDatabaseFailure, renderFailure, renderFileFailure } from "../failures.ts";
-import { demandKey } from "../find_named.ts";
+import { renderFileFailure } from "../failures.ts";
+import { announceNext, type NextFile, prepareNext, type Signed, signNext, UNASKED } from "../next_license.ts";
 import { CONFIRMATION, PATH, REASON } from "../options.ts";
 import { flag, option, requiredList } from "../parameter.ts";
 import { renderRefusal } from "../remedies.ts";
 import { CommandRefused, DoneInPart, endOnTheWay, openProvenSecrets } from "../run.ts";
-import { demandNewFile, renderWriteFailure, writeNewFile } from "../write_new_file.ts";
 
 /** The most files of one import, and the most bytes of all together: they are in memory at once. */
 const MOST_FILES = 1_000;
@@ -55,14 +49,6 @@ interface ReadReport {
 interface Handled {
   readonly file: string;
   readonly result: ReportResult | Refusal;
-}
-
-/** The license that is to be signed, and its file. */
-interface Next {
-  readonly path: string;
-  readonly fingerprint: string;
-  readonly days: number | undefined;
-  readonly foreseen: ForeseenLicense;
 }
 
 export const importing = databaseCommand({
@@ -180,48 +166,6 @@ function readText(workingFolder: string, file: string): string {
   }
 }
 
-/** Checks what can be checked of the next license and of its file before the import. */
-async function prepareNext(
-  [report, ...more]: readonly UsageReport[],
-  {
-    path,
-    signer,
-    ...request
-  }: Omit<Next, "foreseen"> & {
-    readonly signer: Pick<LicenseSigner, "foreseeNext">;
-    readonly keyUuid: string | undefined;
-    readonly now: Date;
-  },
-): Promise<Next | undefined> {
-  if (report === undefined) return undefined;
-  const { licenseUuid, machine } = report;
-  const cannot = (why: string) => new CommandRefused(`${why}; nothing was imported`);
-  if (more.some((each) => each.licenseUuid !== licenseUuid || each.machine !== machine))
-    throw cannot("Cannot export license: the reports are of several machines");
-  try {
-    demandNewFile(path, { what: "export license" });
-  } catch (error) {
-    throw error instanceof CommandRefused ? cannot(error.message) : error;
-  }
-  const foreseen = await signer.foreseeNext({ ...request, machine: { licenseUuid, hash: machine } });
-  if (isRefusal(foreseen)) throw new CommandRefused(renderRefusal(nothingImported(foreseen)));
-  return { path, ...request, foreseen };
-}
-
-/** Says what will be signed, and what it takes and starts; returns whether it takes or starts something. */
-async function announceNext(call: DatabaseCall, { foreseen, fingerprint }: Next): Promise<boolean> {
-  const { keyUuid, expiresAt } = foreseen;
-  const key = await demandKey(call, keyUuid, "export license");
-  call.print.note(
-    `The next license of the machine is for ${toId("key", keyUuid)}, valid until ${toTimestamp(expiresAt)}`,
-  );
-  const startsTerm = announceTerm(call.print, key, call.now);
-  const { placeUntil, holdsPlace } = foreseen;
-  return (
-    announcePlaces(call.print, [{ fingerprint, refusal: undefined, placeUntil, holdsPlace }]) || startsTerm
-  );
-}
-
 /** Says of each report what its import will change, or why it will be refused. */
 function announceReports(call: DatabaseCall, foreseen: readonly Handled[]): void {
   for (const { file, result } of foreseen)
@@ -261,67 +205,6 @@ async function importAll(
   return { handled };
 }
 
-/** A signed license, as programs read it; the path is null if its file is not written. */
-interface SignedLicense {
-  readonly path: string | null;
-  readonly kid: string;
-  readonly jti: string;
-  readonly expires_at: string;
-}
-
-/** The license that was signed, or why there is none or no file. */
-interface Signed {
-  readonly license?: SignedLicense;
-  readonly unwritten?: SignedLicense;
-  readonly why?: string;
-}
-
-/** What is said if a report was to be refused, so that nobody was asked for a license, and all are imported nevertheless. */
-const UNASKED: Signed = {
-  why: "no license was signed, because a report was to be refused: run the command again",
-};
-
-/** Signs the next license and writes its file. The reports are imported already, so nothing that fails may hide that. */
-async function signNext(
-  call: DatabaseCall,
-  { path, foreseen: { keyUuid }, ...request }: Next,
-  signer: LicenseSigner,
-): Promise<Signed> {
-  const { actor, now, print } = call;
-  let exported: ReturnType<typeof renderExport>;
-  try {
-    const signed = await signer.export({ ...request, keyUuid, actor, now });
-    if (isRefusal(signed)) return { why: `no license was signed: ${renderRefusal(signed)}` };
-    exported = renderExport(signed);
-  } catch (error) {
-    return { why: `it is not known whether a license was signed: ${explain(call, error)}` };
-  }
-  const { kid, jti, expires_at, file } = exported;
-  const license = { kid, jti, expires_at };
-  try {
-    await writeNewFile(path, textOf(file));
-  } catch (error) {
-    const why = `the file of the next license is not written to ${path}: ${renderWriteFailure(error)}`;
-    return {
-      unwritten: { path: null, ...license },
-      why: `${why}; the license is signed and noted all the same, so sign another one with \`claviger licenses export\``,
-    };
-  }
-  print.line(`Wrote the next license of the machine to ${path}`);
-  noteExported(print, exported);
-  return { license: { path, ...license } };
-}
-
-async function* textOf(file: string): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(file);
-}
-
-/** Says why something failed that nobody expected. */
-function explain({ config }: DatabaseCall, error: unknown): string {
-  if (error instanceof CommandRefused) return error.message;
-  return refuseDatabaseFailure(error, config)?.sentence ?? renderFailure(error);
-}
-
 /** Prints what became of all reports, and ends the command with the status that says it. */
 function finish(
   call: DatabaseCall,
@@ -333,7 +216,7 @@ function finish(
     isDryRun = false,
     of = handled.length,
   }: {
-    readonly next: Next | undefined;
+    readonly next: NextFile | undefined;
     readonly signed?: Signed | undefined;
     readonly failure?: unknown;
     readonly isDryRun?: boolean;
