@@ -30,6 +30,7 @@ const WORDS = {
   "notice.withdraw": "withdrew a notice",
   "notice.done": "marked a notice as done",
   "notice.remind": "put off a notice",
+  "notice.due": "reminded of a notice that was put off",
   "notice.mute": "muted the notices",
   "notice.unmute": "let notices be made again",
   "account.update": "changed the account",

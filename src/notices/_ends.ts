@@ -1,6 +1,6 @@
 /**
  * Notices of the ends of licenses and of their updates. Of several days before an end only the nearest has a notice, and after
- * the end there is another one. Days before a license was made have none.
+ * the end there is another one. Days before a license was made, or before its term began, have none.
  */
 import { DAY_MS } from "../base/calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
@@ -14,8 +14,8 @@ import {
   type NoticeContext,
   textOf,
   wantsNotices,
-  withdraw,
 } from "./_make.ts";
+import { withdraw } from "./_withdraw.ts";
 import type { NoticeKind } from "./kinds.ts";
 import type { NoticeSettings } from "./settings.ts";
 
@@ -83,7 +83,7 @@ async function makeEnds(
                  select days, since
                    from unnest(${toTextArray([0, ...days])}::integer[]) as days,
                         lateral (select looked.ends_at - days * interval '24 hours' as since) as begins
-                  where since <= ${now}::timestamptz and (since >= l.created_at or days = 0)
+                  where since <= ${now}::timestamptz and (since >= greatest(l.created_at, l.started_at) or days = 0)
                   order by days limit 1) as stage
          where ${matters(sql, now)} and ${wantsNotices(sql)}
       ),
@@ -98,11 +98,9 @@ function longAgo(now: Date): Date {
   return new Date(now.getTime() - ENDED_NOTED_DAYS * DAY_MS);
 }
 
-/** A clock that steps back before a day of the notice withdraws nothing: the end is the same. */
 function whyWithdrawn(sql: Sql, { endOf, matters }: End, now: Date): Fragment {
   return sql`
     case when ${textOf(sql, endOf(sql))} is distinct from n.occasion then 'other_end'
-         when n.stage = 0 and ${endOf(sql)} > ${now}::timestamptz then 'not_ended'
          when n.stage < 0 and ${endOf(sql)} < ${longAgo(now)}::timestamptz then 'long_ended'
          when not (${wantsNotices(sql)}) then 'muted'
          when ${keyOf(sql)} is null then 'no_key'

@@ -5,17 +5,9 @@
 import { DAY_MS, monthOf } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
-import {
-  BATCH_ROWS,
-  inBatches,
-  isNew,
-  keyOf,
-  makeCtes,
-  type NoticeContext,
-  wantsNotices,
-  withdraw,
-} from "./_make.ts";
+import { BATCH_ROWS, inBatches, isNew, keyOf, makeCtes, type NoticeContext, wantsNotices } from "./_make.ts";
 import { occasionOf, whyQuotaWithdrawn } from "./_quota.ts";
+import { withdraw } from "./_withdraw.ts";
 
 const KIND = "quota_runs_out";
 

@@ -1,6 +1,6 @@
 /**
- * The statements that make and withdraw notices. Each looks at a batch, in the order of an index, and writes the rows of the
- * audit log with it. Two processes that run it at once make each notice once, because the constraint decides.
+ * The statements that make notices. Each looks at a batch, in the order of an index, and writes the rows of the audit log with it.
+ * Two processes that run it at once make each notice once, because the constraint decides.
  */
 import { auditCte, UPKEEP } from "../audit/mod.ts";
 import { newUuid } from "../base/ids.ts";
@@ -44,10 +44,15 @@ export function textOf(sql: Sql, at: Fragment): Fragment {
   return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
 }
 
+/** Returns the id of a notice as operators see it, as SQL. */
+function idOf(sql: Sql, row: Fragment): Fragment {
+  return sql`'ntc_' || replace(${row}.id::text, '-', '')`;
+}
+
 /** Returns the values of a notice for the audit log. The log has no other values of the rows that it names. */
 function logged(sql: Sql, row: Fragment): Fragment {
   return sql`
-    jsonb_build_object('notice', 'ntc_' || replace(${row}.id::text, '-', ''), 'kind', ${row}.kind, 'state', ${row}.state,
+    jsonb_build_object('notice', ${idOf(sql, row)}, 'kind', ${row}.kind, 'state', ${row}.state,
                        'true_since', ${textOf(sql, sql`${row}.true_since`)}) || ${row}.facts`;
 }
 
@@ -65,15 +70,17 @@ interface Made {
 
 /**
  * Returns the CTEs that make the notices of the CTE `found`, which has the columns `subject`, `occasion`, `stage`, `license_id`,
- * `key_id`, `true_since` and `facts`. A notice that was withdrawn or replaced is open again; one that is open or done stays as it
- * is. `made` has a row for each notice that was made. Earlier stages of its occasion are replaced.
+ * `key_id`, `true_since` and `facts`; what begins later is not true yet. A notice that was withdrawn or replaced is open again; one
+ * that is open or done stays as it is. `made` has a row for each notice that was made. Earlier stages of its occasion are replaced,
+ * and the row of the audit log names the nearest of them.
  */
 export function makeCtes(sql: Sql, { kind, now }: Made): Fragment {
   const ids = toTextArray(Array.from({ length: BATCH_ROWS }, newUuid));
   return sql`
     named as (
       select row.*, id.value as id
-        from (select *, row_number() over (order by subject, occasion, stage) as nth from found) as row
+        from (select *, row_number() over (order by subject, occasion, stage) as nth
+                from found where true_since <= ${now}::timestamptz) as row
         join unnest(${ids}::uuid[]) with ordinality as id (value, nth) using (nth)
     ),
     made as (
@@ -84,7 +91,7 @@ export function makeCtes(sql: Sql, { kind, now }: Made): Fragment {
        order by subject, occasion, stage
       on conflict on constraint notice_is_unique do update
         set state = 'open', made_at = excluded.made_at, key_id = excluded.key_id, true_since = excluded.true_since,
-            facts = excluded.facts, closed_at = null, closed_by = null, withdrawn_for = null, remind_at = null
+            facts = excluded.facts, closed_at = null, closed_by = null, withdrawn_for = null, remind_at = null, seen_at = null
           where n.state in ('withdrawn', 'replaced')
       returning n.*
     ),
@@ -99,20 +106,28 @@ export function makeCtes(sql: Sql, { kind, now }: Made): Fragment {
                          where o.kind = ${kind}::text and o.subject = made.subject and o.occasion = made.occasion
                            and o.stage < made.stage and o.state = 'open'
                         offset 0) as earlier)
+      returning n.*
     ),
     made_logged as (
       ${auditCte(sql, {
         action: "notice.make",
         actor: UPKEEP,
         at: now,
-        from: sql`(select null::jsonb as before, ${auditColumns(sql, sql`made`)} from made order by made.id) as made`,
+        from: sql`
+          (select null::jsonb as before, account_id, license_id, key_id,
+                  after || case when replaces is null then '{}' else jsonb_build_object('replaces', replaces) end as after
+             from (select ${auditColumns(sql, sql`made`)},
+                          (select ${idOf(sql, sql`r`)} from replaced r
+                            where r.subject = made.subject and r.occasion = made.occasion
+                            order by r.stage desc limit 1) as replaces
+                     from made order by made.id) as rows) as made`,
       })}
     )`;
 }
 
 /**
  * Returns the condition, as SQL, that no notice of the occasion of `row` is open or done at its stage or at a higher one: a clock
- * that steps back makes no notice again.
+ * that steps back a little makes no notice again.
  */
 export function isNew(sql: Sql, kind: NoticeKind, row: Fragment): Fragment {
   return sql`
@@ -127,59 +142,13 @@ export function isNew(sql: Sql, kind: NoticeKind, row: Fragment): Fragment {
 /** Returns the condition, as SQL, that neither the license `l` nor its account is muted. */
 export function wantsNotices(sql: Sql): Fragment {
   return sql`
-    (not exists (select from muted_notices o where o.license_id = l.id)
-     and not exists (select from muted_notices o where o.account_id = l.account_id))`;
+    -- With an offset, as in isNew: each row is looked up by the index.
+    (not exists (select from muted_notices o where o.license_id = l.id offset 0)
+     and not exists (select from muted_notices o where o.account_id = l.account_id offset 0))`;
 }
 
 /** Returns the newest key, as SQL, of the license `l` that is not revoked; null if there is none. */
 export function keyOf(sql: Sql): Fragment {
   return sql`
     (select k.id from keys k where k.license_id = l.id and k.state <> 'revoked' order by k.id desc limit 1)`;
-}
-
-interface Withdrawal {
-  readonly kind: NoticeKind;
-  /**
-   * Returns why the notice `n` is not true any more, as SQL: a word of `WITHDRAWN_WORDS`, or null if it is true. `l` is its
-   * license, with nulls if it has none.
-   */
-  readonly why: (sql: Sql, now: Date) => Fragment;
-}
-
-/** Withdraws the open notices of a kind that are not true any more. Skips notices that an operator changes now. */
-export async function withdraw(context: NoticeContext, { kind, why }: Withdrawal): Promise<void> {
-  await inBatches(
-    context,
-    {},
-    (sql, seen, now) => sql`
-      with looked as materialized (
-        select id from notices
-         where kind = ${kind}::text and state = 'open' and id > ${seen.uuid}::uuid
-         order by id limit ${BATCH_ROWS}
-           for update skip locked
-      ),
-      judged as materialized (
-        select n.id, ${why(sql, now)} as why
-          from looked join notices n using (id) left join licenses l on l.id = n.license_id
-      ),
-      gone as (
-        update notices n
-           set state = 'withdrawn', closed_at = ${now}::timestamptz, closed_by = 'service:upkeep',
-               withdrawn_for = judged.why
-          from judged where judged.id = n.id and judged.why is not null
-        returning n.*
-      ),
-      gone_logged as (
-        ${auditCte(sql, {
-          action: "notice.withdraw",
-          actor: UPKEEP,
-          at: now,
-          from: sql`
-            (select jsonb_build_object('state', 'open') as before, account_id, license_id, key_id,
-                    after || jsonb_build_object('withdrawn_for', withdrawn_for) as after
-               from (select ${auditColumns(sql, sql`gone`)}, gone.withdrawn_for from gone order by gone.id) as rows) as gone`,
-        })}
-      )
-      select id as uuid from looked order by id desc limit 1`,
-  );
 }

@@ -1,6 +1,7 @@
 /**
  * Notices of licenses whose places for machines have all been taken for an hour. The statement that takes the last free place
- * notes the time (`take_place`), by the clock of the database, which is the clock of the places.
+ * notes the time (`take_place`), by the clock of the database, which is the clock of the places. A license with one place is full
+ * from its first machine on: that is worth a notice only if a further machine was refused.
  */
 import type { Fragment, Sql } from "../database/mod.ts";
 import { isTaken } from "../licensing/machines/mod.ts";
@@ -13,8 +14,8 @@ import {
   type NoticeContext,
   textOf,
   wantsNotices,
-  withdraw,
 } from "./_make.ts";
+import { withdraw } from "./_withdraw.ts";
 
 const KIND = "places_full";
 
@@ -25,7 +26,7 @@ export async function noticeFullPlaces(context: NoticeContext): Promise<void> {
     {},
     (sql, seen, now) => sql`
       with looked as materialized (
-        select license_id, since from full_places
+        select license_id, since, refused_at from full_places
          where (since, license_id) > (${seen.at}::text::timestamptz, ${seen.uuid}::uuid)
            and since <= statement_timestamp() - interval '1 hour'
          order by since, license_id limit ${BATCH_ROWS}
@@ -33,11 +34,16 @@ export async function noticeFullPlaces(context: NoticeContext): Promise<void> {
       staged as materialized (
         select l.id::text as subject, ${textOf(sql, sql`looked.since`)} as occasion, 0 as stage, l.id as license_id,
                ${keyOf(sql)} as key_id, looked.since as true_since,
-               jsonb_build_object('places', l.max_machines, 'full_since', ${textOf(sql, sql`looked.since`)}) as facts
+               jsonb_strip_nulls(jsonb_build_object('places', l.max_machines, 'full_since', ${textOf(sql, sql`looked.since`)},
+                                                    'refused_at', ${textOf(sql, sql`looked.refused_at`)})) as facts
           from looked join licenses l on l.id = looked.license_id
-         where ${takenPlaces(sql)} >= l.max_machines and l.expires_at > ${now}::timestamptz and ${wantsNotices(sql)}
+         where (l.max_machines > 1 or looked.refused_at is not null) and l.expires_at > ${now}::timestamptz and ${wantsNotices(sql)}
       ),
-      found as (select * from staged where key_id is not null and ${isNew(sql, KIND, sql`staged`)}),
+      -- The places are counted last, because most licenses that are full have had their notice.
+      fresh as materialized (select * from staged where key_id is not null and ${isNew(sql, KIND, sql`staged`)}),
+      found as (
+        select fresh.* from fresh join licenses l on l.id = fresh.license_id where ${takenPlaces(sql)} >= l.max_machines
+      ),
       ${makeCtes(sql, { kind: KIND, now })}
       select since::text as at, license_id as uuid from looked order by since desc, license_id desc limit 1`,
   );

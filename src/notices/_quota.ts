@@ -2,16 +2,8 @@
 import { monthOf } from "../base/calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
-import {
-  BATCH_ROWS,
-  inBatches,
-  isNew,
-  keyOf,
-  makeCtes,
-  type NoticeContext,
-  wantsNotices,
-  withdraw,
-} from "./_make.ts";
+import { BATCH_ROWS, inBatches, isNew, keyOf, makeCtes, type NoticeContext, wantsNotices } from "./_make.ts";
+import { withdraw } from "./_withdraw.ts";
 import type { NoticeSettings } from "./settings.ts";
 
 const KIND = "quota_used";

@@ -1,16 +1,11 @@
-/** Notices of keys that are refused often: more than so many times in an hour, for whatever reason, once for each day (UTC). */
+/**
+ * Notices of keys that are refused often: more than so many times in an hour, for whatever reason. While one is open, the key has no
+ * other; after it was done, the earliest is of the next day (UTC).
+ */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import {
-  BATCH_ROWS,
-  inBatches,
-  isNew,
-  makeCtes,
-  type NoticeContext,
-  textOf,
-  wantsNotices,
-  withdraw,
-} from "./_make.ts";
+import { BATCH_ROWS, inBatches, isNew, makeCtes, type NoticeContext, textOf, wantsNotices } from "./_make.ts";
+import { withdraw } from "./_withdraw.ts";
 import type { NoticeSettings } from "./settings.ts";
 
 const KIND = "refusals";
@@ -35,25 +30,34 @@ export async function noticeRefusals(
         select distinct on (k.id, (hour at time zone 'UTC')::date)
                k.id::text as subject, (hour at time zone 'UTC')::date::text as occasion, 0 as stage, l.id as license_id,
                k.id as key_id, hour as true_since,
-               jsonb_build_object('hour', ${textOf(sql, sql`hour`)}, 'refused', refused, 'code', code) as facts
+               jsonb_build_object('hour', ${textOf(sql, sql`hour`)}, 'refused', refused, 'code', code,
+                                  'more_than', ${refusalsAnHour}::bigint) as facts
           from looked join keys k on k.id = looked.key_id join licenses l on l.id = k.license_id
          where refused > ${refusalsAnHour}::bigint and k.state <> 'revoked' and ${wantsNotices(sql)}
          order by k.id, (hour at time zone 'UTC')::date, hour
       ),
-      found as (select * from staged where ${isNew(sql, KIND, sql`staged`)}),
+      found as (
+        select * from staged
+         where ${isNew(sql, KIND, sql`staged`)}
+           and not exists (
+                 select from notices n
+                  where n.kind = ${KIND}::text and n.subject = staged.subject and n.state = 'open'
+                 offset 0)
+      ),
       ${makeCtes(sql, { kind: KIND, now })}
       select hour::text as at, key_id as uuid from looked order by hour desc, key_id desc limit 1`,
   );
-  await withdraw(context, { kind: KIND, why: (sql, now) => whyWithdrawn(sql, now, refusalsAnHour) });
+  await withdraw(context, { kind: KIND, why: whyWithdrawn });
 }
 
-function whyWithdrawn(sql: Sql, now: Date, refusalsAnHour: number): Fragment {
+/** By the number with which the notice was made: another process may have another one. */
+function whyWithdrawn(sql: Sql, now: Date): Fragment {
   return sql`
     case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then 'revoked'
          when not exists (
                 select from refused_hours h
                  where h.key_id = n.key_id and h.hour > ${new Date(now.getTime() - DAY_MS)}::timestamptz
-                 group by h.hour having sum(h.count) > ${refusalsAnHour}::bigint) then 'stopped'
+                 group by h.hour having sum(h.count) > (n.facts->>'more_than')::bigint) then 'stopped'
          when not (${wantsNotices(sql)}) then 'muted'
     end`;
 }

@@ -4,16 +4,8 @@
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import {
-  BATCH_ROWS,
-  inBatches,
-  isNew,
-  makeCtes,
-  type NoticeContext,
-  textOf,
-  wantsNotices,
-  withdraw,
-} from "./_make.ts";
+import { BATCH_ROWS, inBatches, isNew, makeCtes, type NoticeContext, textOf, wantsNotices } from "./_make.ts";
+import { withdraw } from "./_withdraw.ts";
 
 const SILENT = "silent_key_used";
 const ROTATED = "rotated_key_used";
@@ -23,12 +15,16 @@ const NOTED_DAYS = 30;
 /** For so many hours after a rotation a use of the old key is no surprise: the customer has to be told of the new one. */
 const HOURS_TO_CHANGE = 1;
 
-/** Makes the notices of surprising uses, and withdraws those of keys that were revoked. */
+/** A rotated key that was not used for so long is not used any more. */
+const UNUSED_DAYS = 7;
+
+/** Makes the notices of surprising uses, and withdraws those that tell nothing any more. */
 export async function noticeUses(context: NoticeContext): Promise<void> {
   const since = new Date(context.clock.now().getTime() - NOTED_DAYS * DAY_MS);
   await makeSilent(context, since);
   await makeRotated(context, since);
-  for (const kind of [SILENT, ROTATED] as const) await withdraw(context, { kind, why: whyWithdrawn });
+  await withdraw(context, { kind: SILENT, why: (sql) => whyWithdrawn(sql, isLongAgo(sql, since)) });
+  await withdraw(context, { kind: ROTATED, why: (sql, now) => whyWithdrawn(sql, isUnused(sql, now)) });
 }
 
 async function makeSilent(context: NoticeContext, since: Date): Promise<void> {
@@ -68,8 +64,7 @@ async function makeRotated(context: NoticeContext, since: Date): Promise<void> {
       ),
       used as materialized (
         select looked.*,
-               greatest(looked.last_used_at, (select max(r.last_at) from refusals r where r.key_id = looked.id and r.code = 'KEY_EXPIRED'))
-                 as used_at
+               ${lastUseOf(sql, sql`looked`)} as used_at
           from looked
       ),
       staged as materialized (
@@ -78,7 +73,8 @@ async function makeRotated(context: NoticeContext, since: Date): Promise<void> {
                jsonb_build_object('used_at', ${textOf(sql, sql`used.used_at`)}, 'ends_at', ${textOf(sql, sql`used.own_expires_at`)},
                                   'is_refused', used.used_at > used.own_expires_at) as facts
           from used join keys k on k.id = used.id join licenses l on l.id = k.license_id join keys next on next.id = used.replaced_by
-         where used.used_at > next.created_at + ${HOURS_TO_CHANGE}::integer * interval '1 hour' and k.state = 'active'
+         where used.used_at > next.created_at + ${HOURS_TO_CHANGE}::integer * interval '1 hour'
+           and used.used_at >= ${unusedSince(now)}::timestamptz and k.state = 'active'
            and ${wantsNotices(sql)}
       ),
       found as (select * from staged where ${isNew(sql, ROTATED, sql`staged`)}),
@@ -87,9 +83,30 @@ async function makeRotated(context: NoticeContext, since: Date): Promise<void> {
   );
 }
 
-function whyWithdrawn(sql: Sql): Fragment {
+/** Returns when a rotated key was used last, as SQL, also if it was refused because it has ended. */
+function lastUseOf(sql: Sql, key: Fragment): Fragment {
+  return sql`
+    greatest(${key}.last_used_at, (select max(r.last_at) from refusals r where r.key_id = ${key}.id and r.code = 'KEY_EXPIRED'))`;
+}
+
+function isLongAgo(sql: Sql, since: Date): Fragment {
+  return sql`when n.true_since < ${since}::timestamptz then 'long_ago'`;
+}
+
+function isUnused(sql: Sql, now: Date): Fragment {
+  return sql`
+    when (select ${lastUseOf(sql, sql`k`)} from keys k where k.id = n.key_id) < ${unusedSince(now)}::timestamptz then 'unused'`;
+}
+
+function unusedSince(now: Date): Date {
+  return new Date(now.getTime() - UNUSED_DAYS * DAY_MS);
+}
+
+/** `more` is a further case. */
+function whyWithdrawn(sql: Sql, more: Fragment): Fragment {
   return sql`
     case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then 'revoked'
+         ${more}
          when not (${wantsNotices(sql)}) then 'muted'
     end`;
 }

@@ -52,8 +52,8 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
     `The license of ${whom} will have used its quota up on ${text("day")}, at the rate of the last seven days: ${renderCount(number("used"))} of ${renderCount(number("limit"))} so far, and the quota resets at ${text("resets_at")}`,
     RAISE,
   ],
-  places_full: ({ whom, text, number }) => [
-    `All ${counted(number("places"), "place")} for machines of the license of ${whom} are taken since ${text("full_since")}: no further machine gets one`,
+  places_full: (told) => [
+    `${placesWords(told)}: ${told.text("refused_at") === "" ? "no further machine gets one" : `a further machine was refused at ${told.text("refused_at")}`}`,
     `Give the license more places, or release machines`,
   ],
   refusals: ({ whom, text, number }) => [
@@ -61,7 +61,7 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
     `Look at why, on the page of the key or with \`claviger keys why\``,
   ],
   rotated_key_used: ({ whom, text }) => [
-    `The key of ${whom} was rotated, and was still used at ${text("used_at")}; ${text("is_refused") === "true" ? "it is refused since" : "it works until"} ${text("ends_at")}`,
+    `The key of ${whom} was rotated, and was still used at ${text("used_at")}; ${text("is_refused") === "true" ? "it is refused since" : "its end is"} ${text("ends_at")}`,
     `Tell the customer to change to the new key`,
   ],
   silent_key_used: ({ whom, text }) => [
@@ -85,6 +85,12 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
     `\`claviger models verify\` names them`,
   ],
 };
+
+function placesWords({ whom, text, number }: Told): string {
+  const places = number("places");
+  const [all, are] = places === 1 ? ["The only place", "is"] : [`All ${renderCount(places)} places`, "are"];
+  return `${all} for machines of the license of ${whom} ${are} taken since ${text("full_since")}`;
+}
 
 function endWords(stage: number, end: string): string {
   return stage === 0 ? `has ended at ${end}` : `ends within ${counted(-stage, "day")}, at ${end}`;

@@ -40,7 +40,7 @@ export const WITHDRAWN_WORDS = {
   no_key: "the license has no usable key any more",
   other_end: "the end is another one now",
   long_ended: "the end lies more than 30 days back",
-  not_ended: "the end is ahead again",
+  ahead: "it is not true yet: a clock that was ahead made it",
   license_ended: "the license has ended",
   other_limit: "the limit is another one now",
   below: "the use is below the share again",
@@ -49,8 +49,11 @@ export const WITHDRAWN_WORDS = {
   lasts: "the quota lasts until the month ends",
   place_free: "a place was free again",
   stopped: "the key was not refused so often for a day",
+  unused: "the key was not used for 7 days",
+  long_ago: "the use lies more than 30 days back",
   revoked: "the key was revoked",
   mended: "it was put right, or replaced",
+  unseen: "no process has found it for a day, such as after its host was switched off",
 } as const;
 
 export type WithdrawnFor = keyof typeof WITHDRAWN_WORDS;

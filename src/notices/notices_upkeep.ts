@@ -1,4 +1,6 @@
+import { looksForAll } from "../database/processes/mod.ts";
 import type { UpkeepTask } from "../database/upkeep/mod.ts";
+import { noteDue } from "./_due.ts";
 import { noticeEnds } from "./_ends.ts";
 import { noticeForecasts } from "./_forecast.ts";
 import { type InstallationState, noticeInstallation } from "./_installation.ts";
@@ -7,9 +9,11 @@ import { noticeFullPlaces } from "./_places.ts";
 import { noticeQuotas } from "./_quota.ts";
 import { noticeRefusals } from "./_refusals.ts";
 import { noticeUses } from "./_uses.ts";
+import { withdrawAhead } from "./_withdraw.ts";
 import type { NoticeSettings } from "./settings.ts";
 
 interface UpkeepOptions {
+  readonly processUuid: string;
   readonly settings: NoticeSettings;
   /** Finds the state of the installation. */
   readonly findInstallation: (context: NoticeContext) => Promise<InstallationState>;
@@ -19,9 +23,11 @@ interface UpkeepOptions {
 
 /**
  * Creates the task that makes notices and withdraws them. It looks at the state of things, not at what has passed since its last
- * run: after a pause it makes what is still true, once. Several processes may run it at the same time.
+ * run: after a pause it makes what is still true, once. One process looks at the customers, and each at what it sees of the
+ * installation. Several may run it at the same time.
  */
 export function createNoticesUpkeep({
+  processUuid,
   settings,
   findInstallation,
   demandFigures,
@@ -34,7 +40,7 @@ export function createNoticesUpkeep({
     async run(context) {
       // The next run finds these figures.
       demandFigures();
-      await makeNotices(context, settings);
+      if (await looksForAll(context.database, processUuid)) await makeNotices(context, settings);
       if (!context.isStopping()) await noticeInstallation(context, settings, await findInstallation(context));
     },
   };
@@ -42,10 +48,13 @@ export function createNoticesUpkeep({
 
 /** Makes the notices of customers, and withdraws those that are not true any more. */
 export async function makeNotices(context: NoticeContext, settings: NoticeSettings): Promise<void> {
+  await withdrawAhead(context);
   await noticeEnds(context, settings);
   await noticeQuotas(context, settings);
   await noticeForecasts(context);
   await noticeFullPlaces(context);
   await noticeRefusals(context, settings);
   await noticeUses(context);
+  // At last, so that nobody is reminded of what is not true any more.
+  await noteDue(context);
 }

@@ -8,7 +8,13 @@ import { listNotices } from "./list_notices.ts";
 import type { NoticeSummary } from "./notice.ts";
 
 const WITHDRAWN = "notice.withdraw";
-const SAID: ReadonlySet<string> = new Set(["notice.make", WITHDRAWN, "notice.done", "notice.remind"]);
+const SAID: ReadonlySet<string> = new Set([
+  "notice.make",
+  WITHDRAWN,
+  "notice.done",
+  "notice.remind",
+  "notice.due",
+]);
 
 /** Adds to each row about a notice what the notice says now as `says`. Other rows stay as they are. */
 export async function sayRows<Row extends AuditRow>(

@@ -60,6 +60,7 @@ export async function startParts(
     machinesUpkeep,
     noteEndsUpkeep,
     createNoticesUpkeep({
+      processUuid,
       settings: config.notices,
       findInstallation: (context) =>
         findInstallationState(context, { config, certificateExpiresAt: () => certificate.expiresAt() }),

@@ -52,9 +52,26 @@ test("A backup that is overdue has a notice until the next one", async () => {
   expect(await notices(server.database, NOW)).toMatchObject([
     { trueSince: new Date("2026-11-21T12:00:00Z") },
   ]);
-  await look("2026-11-23T14:00:00Z");
+  // Another process finds it later, by its own setting: what one finds stays open.
+  await look("2026-11-23T13:05:00Z");
+  expect(await shown(server.database, NOW)).toEqual(["backup_overdue 0 open"]);
+  const next = { ...WELL.backup, since: new Date("2026-11-23T13:20:00Z") };
+  await look("2026-11-23T13:25:00Z", { backup: next });
   expect(await notices(server.database, NOW, {})).toMatchObject([
     { state: "withdrawn", withdrawnFor: "mended" },
+  ]);
+});
+
+test("A notice that no process has found for a day is withdrawn", async () => {
+  await look("2026-11-21T13:00:00Z", { backup: { ...WELL.backup, isOverdue: true } });
+  await look("2026-11-21T14:00:00Z", { host: "gone", certificateEndsAt: new Date("2026-12-01T00:00:00Z") });
+  // Without the host, and with a setting by which the backup is not overdue.
+  await look("2026-11-22T13:00:00Z");
+  expect(await shown(server.database, NOW)).toEqual(["backup_overdue 0 open", "certificate_end -30 open"]);
+  await look("2026-11-22T14:00:01Z");
+  expect(await notices(server.database, NOW, {})).toMatchObject([
+    { withdrawnFor: "unseen" },
+    { withdrawnFor: "unseen" },
   ]);
 });
 
@@ -76,6 +93,20 @@ describe("a certificate that ends", () => {
     );
     await look("2026-12-02T00:00:00Z", { certificateEndsAt: new Date("2027-12-01T00:00:00Z") });
     expect(await said()).toEqual([]);
+  });
+
+  test("keeps its notice while one of two processes of the host has it", async () => {
+    const renewed = { certificateEndsAt: new Date("2027-12-01T00:00:00Z") };
+    for (let minutes = 0; minutes < 60; minutes += 10) {
+      const at = (minute: number) => `2026-11-24T12:${String(minute).padStart(2, "0")}:00Z`;
+      await look(at(minutes), end);
+      await look(at(minutes + 5), renewed);
+    }
+    expect(await shown(server.database, NOW)).toEqual(["certificate_end -7 open"]);
+    await look("2026-11-24T13:15:00Z", renewed);
+    expect(await shown(server.database, NOW)).toEqual(["certificate_end -7 open"]);
+    await look("2026-11-24T13:15:01Z", renewed);
+    expect(await shown(server.database, NOW)).toEqual(["certificate_end -7 withdrawn"]);
   });
 
   test("of another host keeps its notice", async () => {
@@ -112,7 +143,7 @@ test("Wrong files of models have a notice while they are wrong, and nothing is s
     "Files of models are not as they should be: missing or cut short in the folder /m, as this host sees it: 1 of 3. " +
       "`claviger models verify` names them",
   ]);
-  await look(NOW);
+  await look("2026-11-20T12:26:00Z");
   expect(await shown(server.database, NOW)).toEqual(["model_files 0 withdrawn"]);
   // The same damage again is the same notice again.
   await look(NOW, wrong);

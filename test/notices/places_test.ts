@@ -86,3 +86,23 @@ test("With another limit the hour begins when the next machine is refused or tak
   await make();
   expect(await states()).toEqual(["places_full 0 withdrawn"]);
 });
+
+test("A license with one place has a notice only after a further machine was refused", async () => {
+  const license = await licenseWith(server.database, { maxMachines: 1 });
+  await fill(license, "one");
+  await pass(90);
+  await make();
+  expect(await states()).toEqual([]);
+  await fill(license, "two").catch(() => {});
+  await make();
+  const [notice] = await notices(server.database, NOW);
+  expect(notice && describeNotice(notice)).toMatch(
+    /^The only place for machines of the license of .* is taken since .*: a further machine was refused at \d{4}-/,
+  );
+  // The machine that takes the place next begins anew.
+  await release(license, "one");
+  await fill(license, "two");
+  await pass(90);
+  await make();
+  expect(await states()).toEqual(["places_full 0 withdrawn"]);
+});

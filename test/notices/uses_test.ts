@@ -1,10 +1,11 @@
 /** Notices of keys: used again after a silence, used after a rotation, and refused often. */
 import { describe, expect, test } from "bun:test";
+import { parseId } from "../../src/base/ids.ts";
 import { createLastUse } from "../../src/licensing/keys/last_use.ts";
 import { revokeKey, rotateKey } from "../../src/licensing/keys/mod.ts";
 import { createRefusalCounts } from "../../src/licensing/keys/refusal_counts.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
-import { describeNotice } from "../../src/notices/mod.ts";
+import { describeNotice, markDone } from "../../src/notices/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, orThrow } from "../support/issue.ts";
@@ -61,10 +62,24 @@ describe("a key that is used again after 90 days", () => {
       await use(uuid, `${at}T00:00:00Z`);
       await makeAt(server.database, `${at}T00:10:00Z`);
     }
+    // The earlier use lies more than 30 days back, so it tells nothing any more.
     expect(await shown(server.database, "2026-10-01")).toEqual([
-      "silent_key_used 0 open",
+      "silent_key_used 0 withdrawn",
       "silent_key_used 0 open",
     ]);
+    expect((await audited(server.database))[1]).toBe("notice.make silent_key_used");
+    expect((await audited(server.database))[2]).toBe("notice.withdraw silent_key_used long_ago");
+  });
+
+  test("has no notice of a use that a clock stored which was ahead", async () => {
+    const uuid = uuidOf(await issueOld());
+    await use(uuid, "2026-02-01T00:00:00Z");
+    await use(uuid, "2027-02-01T00:00:00Z");
+    await makeAt(server.database, "2026-02-01T10:00:00Z");
+    await use(uuid, "2026-02-01T12:00:00Z");
+    // A year later the stored time has passed, and it is still none of a use.
+    await makeAt(server.database, "2027-02-01T10:00:00Z");
+    expect(await audited(server.database)).toEqual([]);
   });
 });
 
@@ -86,7 +101,7 @@ describe("a key that was rotated", () => {
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
     expect(notice && describeNotice(notice)).toMatch(
-      /was still used at 2026-11-21T08:00:00Z; it works until 2026-11-27T12:00:00Z\. Tell the customer/,
+      /was still used at 2026-11-21T08:00:00Z; its end is 2026-11-27T12:00:00Z\. Tell the customer/,
     );
     await use(uuid, "2026-11-22T08:00:00Z");
     await makeAt(server.database, "2026-11-22T08:10:00Z");
@@ -107,6 +122,26 @@ describe("a key that was rotated", () => {
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
     expect(notice && describeNotice(notice)).toContain("it is refused since 2026-11-20T12:00:00Z");
+  });
+
+  test("loses its notice when it was neither used nor refused for 7 days", async () => {
+    const uuid = await rotate(7 * 86_400_000);
+    await use(uuid, "2026-11-27T08:00:00Z");
+    await makeAt(server.database, "2026-11-27T08:10:00Z");
+    const refusals = createRefusalCounts({
+      database: server.database,
+      clock: clockAt("2026-11-28T08:00:00Z"),
+    });
+    refusals.note({ uuid }, { code: "KEY_EXPIRED", reason: undefined }, "validate");
+    await refusals.flush();
+    await makeAt(server.database, "2026-12-05T08:00:00Z");
+    expect(await shown(server.database, ROTATED)).toEqual(["rotated_key_used 0 open"]);
+    await makeAt(server.database, "2026-12-05T08:00:01Z");
+    expect(await notices(server.database, ROTATED, {})).toMatchObject([
+      { state: "withdrawn", withdrawnFor: "unused" },
+    ]);
+    await makeAt(server.database, "2026-12-05T08:10:01Z");
+    expect(await audited(server.database)).toHaveLength(2);
   });
 
   test("has no notice if its end lies more than 30 days back", async () => {
@@ -131,7 +166,7 @@ describe("a key that is refused often", () => {
   }
   const settings = { refusalsAnHour: 9 };
 
-  test("has one notice a day, of the first hour with more refusals than the setting", async () => {
+  test("has one notice, of the first hour with more refusals than the setting, while it is refused", async () => {
     const uuid = uuidOf(await issueOld());
     await refuse(uuid, 9, "2026-11-20T08:10:00Z");
     await makeAt(server.database, "2026-11-20T09:00:00Z", settings);
@@ -149,7 +184,20 @@ describe("a key that is refused often", () => {
     );
     await refuse(uuid, 20, "2026-11-21T00:00:00Z");
     await makeAt(server.database, "2026-11-21T00:10:00Z", settings);
-    expect(await shown(server.database, "2026-11-21")).toEqual(["refusals 0 open", "refusals 0 open"]);
+    expect(await shown(server.database, "2026-11-21")).toEqual(["refusals 0 open"]);
+    // Who marks it as done hears of it on the next day again.
+    const by = { actor: ACTOR, now: new Date("2026-11-21T01:00:00Z") };
+    orThrow(await markDone(server.database, parseId("ntc", found[0]?.id ?? "") ?? "", by));
+    await makeAt(server.database, "2026-11-21T01:10:00Z", settings);
+    expect(await shown(server.database, "2026-11-21")).toEqual(["refusals 0 done", "refusals 0 open"]);
+  });
+
+  test("keeps its notice when another process has a higher number", async () => {
+    const uuid = uuidOf(await issueOld());
+    await refuse(uuid, 10, "2026-11-20T09:10:00Z");
+    await makeAt(server.database, "2026-11-20T10:00:00Z", settings);
+    await makeAt(server.database, "2026-11-20T10:10:00Z", { refusalsAnHour: 1_000 });
+    expect(await audited(server.database)).toEqual(["notice.make refusals"]);
   });
 
   test("loses its notice when it was not refused so often for a day, or is revoked", async () => {

@@ -1,3 +1,4 @@
+import { VERSION } from "../../base/version.ts";
 import type { Database } from "../mod.ts";
 
 export interface ServingProcess {
@@ -40,4 +41,22 @@ export async function listProcesses(database: Database): Promise<readonly Servin
        limit ${MAX_LISTED}`,
   );
   return rows.map((row) => ({ ...row, isLost: row.seenSecondsAgo >= LOST_AFTER_SECONDS }));
+}
+
+/** A process renews its row once a minute. */
+const HERE_SECONDS = 120;
+
+/**
+ * Returns whether this process does the work that one process does for all: of those of its version the one that began first. For
+ * some minutes after a start or an end it can be none or two.
+ */
+export async function looksForAll(database: Database, uuid: string): Promise<boolean> {
+  const [row] = await database.query<{ isFirst: boolean }>(
+    (sql) => sql`
+      select not exists (
+               select from processes
+                where version = ${VERSION}::text and id < ${uuid}::uuid
+                  and seen_at > now() - ${HERE_SECONDS}::integer * interval '1 second') as "isFirst"`,
+  );
+  return row?.isFirst === true;
 }

@@ -52,6 +52,10 @@ async function updateLastUse(database: Database, uuids: readonly string[], at: D
         select id, last_used_at, ${at}::timestamptz from used
          where last_used_at <= ${at}::timestamptz - ${SILENT_DAYS}::integer * interval '24 hours'
         on conflict (key_id) do update set silent_since = excluded.silent_since, woke_at = excluded.woke_at
+      ),
+      -- A clock that was ahead noted it.
+      never_woken as (
+        delete from key_wakings w using used where w.key_id = used.id and w.woke_at > ${at}::timestamptz + interval '1 hour'
       )
       update keys k set last_used_at = greatest(k.last_used_at, ${at}::timestamptz)
         from used where k.id = used.id`,

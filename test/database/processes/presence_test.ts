@@ -4,7 +4,7 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { newUuid } from "../../../src/base/ids.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { VERSION } from "../../../src/base/version.ts";
-import { createPresence, listProcesses } from "../../../src/database/processes/mod.ts";
+import { createPresence, listProcesses, looksForAll } from "../../../src/database/processes/mod.ts";
 import { createTestDatabase } from "../../support/database.ts";
 import { startTestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
@@ -120,4 +120,32 @@ test("a service has a row with its address, until it stops", async () => {
   expect((await list())[0]).toMatchObject({ p50Ms: null, p95Ms: null });
   await service.close();
   expect(await addresses()).toEqual([]);
+});
+
+describe("looksForAll()", () => {
+  const [first, second] = [newUuid(), newUuid()];
+  const looks = async () =>
+    await Promise.all([first, second].map((uuid) => looksForAll(server.database, uuid)));
+
+  test("is true for the process that began first, and for the next one when it has ended", async () => {
+    // Given nobody, such as in the first seconds of a service
+    expect(await looks()).toEqual([true, true]);
+    const presences = [presenceAt("http://10.0.0.2:8080", second), presenceAt("http://10.0.0.1:8080", first)];
+    for (const presence of presences) await presence.start();
+    await until(async () => (await list()).length === 2);
+    expect(await looks()).toEqual([true, false]);
+    // When it was killed
+    await age("http://10.0.0.1:8080", "3 minutes");
+    expect(await looks()).toEqual([true, true]);
+    for (const presence of presences) await presence.stop();
+  });
+
+  test("does not wait for a process of another version", async () => {
+    const presence = presenceAt("http://10.0.0.1:8080", first);
+    await presence.start();
+    await until(async () => (await list()).length === 1);
+    await server.database.query((sql) => sql`update processes set version = '0.0.1'`);
+    expect(await looks()).toEqual([true, true]);
+    await presence.stop();
+  });
 });
