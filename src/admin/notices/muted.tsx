@@ -50,7 +50,7 @@ export const MUTED_PAGE: DetailPage<readonly Muted[]> = {
               label: "License",
               cell: ({ licenseId }) => (licenseId === null ? "all" : <LicenseLink id={licenseId} />),
             },
-            { label: "Muted", cell: ({ mutedAt }) => <Ago at={mutedAt} now={visit.now} /> },
+            { label: "Muted", needs: "middle", cell: ({ mutedAt }) => <Ago at={mutedAt} now={visit.now} /> },
             { label: "By", cell: ({ mutedBy }) => <Foreign text={describeActor(mutedBy)} /> },
             ...(visit.may("notices:change") ? [{ label: "Then", cell: UnmuteForm }] : []),
           ]}

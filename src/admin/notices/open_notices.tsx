@@ -1,7 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** The panel of Overview: the newest open notices, and how many are open of each kind. */
 import { renderCount } from "../../base/render_count.ts";
-import { MOST_COUNTED } from "../../database/mod.ts";
 import {
   countOpenNotices,
   listNotices,
@@ -15,6 +14,8 @@ import { columnsFor, NO_OPEN_NOTICE, nameOfKind } from "./notices.tsx";
 
 /** The notices that the panel shows. */
 const ROWS = 10;
+/** The notices of a kind are counted up to this number, so that many cost Overview little. */
+const MOST_COUNTED = 1_000;
 
 /** The newest open notices, and how many there are of each kind. */
 interface OpenNotices {
