@@ -208,8 +208,11 @@ describe("The console", () => {
       expect.stringContaining(String(notice.license_id)),
       expect.stringContaining(" all "),
     ]);
-    for (const muted of [notice.license_id, notice.user_id]) {
-      const form = { of: String(muted) };
+    const { text: shown } = await client.send(`/notices/${id}`, { cookie: editor });
+    const named = [...shown.matchAll(/name="of" value="(\w+)"/g)].map(([, value = ""]) => value);
+    expect(named).toEqual([String(notice.license_id), String(notice.user_id)]);
+    for (const of of named) {
+      const form = { of };
       const { text } = await client.submit("/notices/muted/unmute", { cookie: editor, form });
       expect(textsOf(text, ".notice")[0]).toContain("Notices are made again");
     }

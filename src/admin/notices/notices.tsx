@@ -91,7 +91,8 @@ export function columnsFor(
         </a>
       ),
     },
-    { label: "Account", cell: AccountOf },
+    // The sentence has the e-mail, too.
+    { label: "Account", needs: "wide", cell: AccountOf },
     { label: "Since", sorts, cell: ({ trueSince }) => <Ago at={trueSince} now={now} /> },
     ...(may("notices:change") ? [{ label: "Then", cell: Deeds }] : []),
   ];
