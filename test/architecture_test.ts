@@ -152,8 +152,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 const thingsMayImport: Readonly<Record<string, readonly string[]>> = {
   overview: ["activity", "health", "notices", "usage"],
   health: ["activity"],
-  keys: ["machines"],
-  accounts: ["machines"],
+  keys: ["machines", "notices"],
+  accounts: ["machines", "notices"],
   search: ["keys", "accounts", "models", "access"],
 };
 

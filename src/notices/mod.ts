@@ -10,7 +10,7 @@
 export { type InstallationState, noticeInstallation } from "./_installation.ts";
 export type { NoticeContext } from "./_make.ts";
 export { MOST_DAYS_OFF, markDone, REMIND_DAY, remindLater } from "./change_notice.ts";
-export { describeNotice } from "./describe_notice.ts";
+export { describeNotice, tellNotice } from "./describe_notice.ts";
 export {
   KIND_MEANINGS,
   NOTICE_KINDS,
@@ -21,7 +21,16 @@ export {
   WITHDRAWN_WORDS,
 } from "./kinds.ts";
 export { countNotices, countOpenNotices, findNotice, listNotices } from "./list_notices.ts";
-export { listMuted, MUTED_FIELDS, type Mutable, mute, renderMuted, unmute } from "./mute.ts";
+export {
+  listMuted,
+  MUTABLE,
+  MUTED_FIELDS,
+  type Mutable,
+  type Muted,
+  mute,
+  renderMuted,
+  unmute,
+} from "./mute.ts";
 export type { NoticeSummary } from "./notice.ts";
 export { NOTICE_FIELDS, renderNotice } from "./notice_fields.ts";
 export { findNoticeFilter, NOTICE_CONDITIONS, type NoticeFilter } from "./notice_filter.ts";

@@ -3,12 +3,25 @@ import * as v from "valibot";
 import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
 import { fieldsOf, identifier, renderFields, timestamp } from "../base/answer_fields.ts";
 import { toTimestamp } from "../base/calendar.ts";
-import { newUuid, toId } from "../base/ids.ts";
+import { newUuid, parseId, toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
+import type { Rule } from "../base/rule.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 
 /** One account or one license, by its UUID. */
 export type Mutable = { readonly accountUuid: string } | { readonly licenseUuid: string };
+
+/** The rule for the id of an account or of a license. */
+export const MUTABLE: Rule<Mutable> = {
+  expects: "the id of an account or of a license",
+  keywords: {},
+  parse(text) {
+    const licenseUuid = parseId("lic", text);
+    if (licenseUuid !== undefined) return { licenseUuid };
+    const accountUuid = parseId("usr", text);
+    return accountUuid === undefined ? undefined : { accountUuid };
+  },
+};
 
 /** Who changes it, and the id of the notice on whose page that is, if it is one: the log then names it. */
 interface MuteBy extends By {
@@ -36,7 +49,7 @@ export async function mute(database: Database, of: Mutable, by: MuteBy): Promise
 }
 
 /** From now on notices are made again for an account or a license. Those that are true are made by the next look. */
-export async function unmute(database: Database, of: Mutable, by: MuteBy): Promise<ChangedMute | Refusal> {
+export async function unmute(database: Database, of: Mutable, by: By): Promise<ChangedMute | Refusal> {
   return await change(database, of, {
     ...by,
     action: "notice.unmute",
@@ -100,12 +113,17 @@ export interface Muted {
 }
 
 interface ListPart {
+  /** Only the rows for which no notice is made about this license, or about the licenses of this account. */
+  readonly about?: { readonly licenseUuid?: string; readonly accountUuid: string } | undefined;
   readonly afterUuid?: string | undefined;
   readonly limit?: number | undefined;
 }
 
 /** Lists what is muted, the first muted one first. `id` is the position in the list, a UUID. */
-export async function listMuted(database: Database, { afterUuid, limit }: ListPart = {}): Promise<Muted[]> {
+export async function listMuted(
+  database: Database,
+  { about, afterUuid, limit }: ListPart = {},
+): Promise<Muted[]> {
   const rows = await database.read<
     Omit<Muted, "userId" | "licenseId"> & { accountUuid: string; licenseUuid: string | null }
   >(
@@ -114,7 +132,8 @@ export async function listMuted(database: Database, { afterUuid, limit }: ListPa
         from muted_notices o
         left join licenses l on l.id = o.license_id
         join accounts a on a.id = coalesce(o.account_id, l.account_id)
-       where ${afterUuid === undefined ? sql`true` : sql`o.id > ${afterUuid}::uuid`}
+       where ${about === undefined ? sql`true` : sql`(o.account_id = ${about.accountUuid}::uuid or o.license_id = ${about.licenseUuid ?? null}::uuid)`}
+         and ${afterUuid === undefined ? sql`true` : sql`o.id > ${afterUuid}::uuid`}
        order by o.id limit ${limit ?? null}::bigint`,
   );
   return rows.map(({ accountUuid, licenseUuid, ...rest }) => ({

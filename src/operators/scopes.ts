@@ -22,8 +22,8 @@ export const SCOPE_MEANINGS = {
   "models:read": "see models",
   "models:write": "add, upload, retire and remove models",
   "notices:read": "see notices",
-  "notices:change": "mark notices as done, and put them off",
-  "audit:read": "see who changed what",
+  "notices:change": "mark notices as done, put them off, and mute licenses and accounts",
+  "audit:read": "see who changed what; rows about notices name the customer by e-mail",
   "status:read": "see health, requests and refusals",
 } as const;
 

@@ -81,6 +81,7 @@ describe("the console", () => {
     "/machines/many",
     "/machines/:id",
     "/notices/:id",
+    "/notices/muted",
     "/tiers",
     "/usage/reports",
     "/models/_add",

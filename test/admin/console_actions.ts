@@ -8,6 +8,7 @@ import { KEY_PAGE } from "../../src/admin/keys/key.tsx";
 import { LICENSE_PAGE } from "../../src/admin/keys/license.tsx";
 import { MACHINE_PAGE } from "../../src/admin/machines/machine.tsx";
 import { MODEL_PAGE } from "../../src/admin/models/model.tsx";
+import { MUTED_PAGE } from "../../src/admin/notices/muted.tsx";
 import { NOTICE_PAGE } from "../../src/admin/notices/notice.tsx";
 import { TIERS_PAGE } from "../../src/admin/tiers/tiers.tsx";
 
@@ -18,6 +19,7 @@ const PAGES = [
   ERASURE_PAGE,
   MACHINE_PAGE,
   NOTICE_PAGE,
+  MUTED_PAGE,
   TIERS_PAGE,
   MODEL_PAGE,
   ACCESS_PAGE,

@@ -1,7 +1,8 @@
-/** The page Overview on the customers of a demo. `overview_links_test.ts` has its lists and their links. */
+/** The page Overview on the customers of a demo. `overview_links_test.ts` has what its links find. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { listKeys } from "../../src/licensing/keys/mod.ts";
-import type { Role } from "../../src/operators/mod.ts";
+import { makeNotices } from "../../src/notices/mod.ts";
+import { ROLES, type Role, scopesOf } from "../../src/operators/mod.ts";
 import { addActivity } from "../../src/usage/activity/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
@@ -53,6 +54,19 @@ describe("The overview without a key", () => {
     expect(linkTo(text, "Issue the first key")).toBe("/keys/issue");
   });
 
+  test("says that no notice is open, also before the service has looked for the first time", async () => {
+    const [said = ""] = textsOf(await open(), ".panel p");
+    expect(said).toBe(
+      "No notice is open. The service looks every ten minutes, first a minute after its start.",
+    );
+  });
+
+  test("is for roles that may see notices", () => {
+    const mayOpen = ROLES.filter((role) => scopesOf(role).includes("usage:read"));
+    expect(mayOpen.length).toBeGreaterThan(0);
+    for (const role of mayOpen) expect(scopesOf(role)).toContain("notices:read");
+  });
+
   test("offers a viewer no way to issue one", async () => {
     const text = await open();
     expect(text).toContain("An editor or an admin can issue the first key.");
@@ -81,9 +95,7 @@ describe("The overview of a demo", () => {
     expect(first).toContain(most?.email ?? "none");
     expect(first).toContain(most?.used.toLocaleString("en-US") ?? "none");
 
-    const titles = ["Largest consumers", "Near their quota", "Quota runs out", "Expiring soon"];
-    expect(titles.map((title) => rowsOf(text, title).length)).toEqual([10, 4, 4, 3]);
-    expect(rowsOf(text, "Quota runs out")[0]).toMatch(/used up ?refused until 2026-12-01/);
+    expect(rowsOf(text, "Largest consumers")).toHaveLength(10);
     expect(rowsOf(text, "Unused keys")).toContain("90 days 2");
     expect(textsOf(text, ".values i")).toHaveLength(90);
     const [{ used } = { used: 0 }] = await admin.database.query<{ used: number }>(
@@ -91,6 +103,23 @@ describe("The overview of a demo", () => {
     );
     const day = textsOf(text, ".numbers tr").find((row) => row.startsWith("2026-11-20"));
     expect(day?.split(" ").at(-1)).toBe(used.toLocaleString("en-US"));
+  });
+
+  test("shows the newest open notices, and how many there are of each kind with a link to them", async () => {
+    const { database, clock } = admin;
+    const settings = { days: [30, 7, 1], shares: [80, 100], refusalsAnHour: 100 };
+    await makeNotices({ database, clock, isStopping: () => false }, settings);
+    const panel = (await open()).split("<section").find((section) => section.includes('id="notices"')) ?? "";
+    expect(textsOf(panel, "caption")).toEqual(["The 10 newest"]);
+    expect(textsOf(panel, "tbody tr")).toHaveLength(10);
+    expect(linkTo(panel, "Show all notices")).toBe("/notices");
+    const kinds = [...panel.matchAll(/href="\/console(\/notices\?kind=(\w+))">(\d+) ([a-z ]+)</g)];
+    const counts = kinds.map(([, , kind, count]) => `${kind} ${count}`);
+    expect(counts).toEqual(["license_end 4", "quota_used 4", "quota_runs_out 3", "rotated_key_used 1"]);
+    for (const [, path = "", kind = "", count, name] of kinds) {
+      expect(textsOf(await open(path), "tbody tr")).toHaveLength(Number(count));
+      expect(name).toBe(kind.replaceAll("_", " "));
+    }
   });
 
   test("shows the refusals of the last day by cause", async () => {

@@ -203,6 +203,7 @@ test("these pages have actions", () => {
       "/machines/many",
       "/machines/:id",
       "/notices/:id",
+      "/notices/muted",
       "/tiers",
       "/usage",
       "/usage/reports",

@@ -3,7 +3,7 @@ import { hash, randomUUID } from "node:crypto";
 import { newUuid, parseId, toId } from "../../src/base/ids.ts";
 import type { IssuedKey } from "../../src/licensing/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
-import { findNotice, mute } from "../../src/notices/mod.ts";
+import { mute } from "../../src/notices/mod.ts";
 import { listSessions, loginOperator } from "../../src/operators/mod.ts";
 import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
@@ -150,15 +150,10 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     path: `/notices/${await makeSampleNotice(admin)}/mute`,
     form: { of: "license", reason: "our own test" },
   }),
-  "POST /notices/:id/unmute": async (admin) => {
-    const id = await makeSampleNotice(admin);
-    const now = admin.clock.now();
-    const notice = orThrow(
-      await findNotice(admin.database, parseId("ntc", id) ?? "", { now, what: "show notice" }),
-    );
-    const accountUuid = parseId("usr", notice.userId ?? "") ?? "";
-    orThrow(await mute(admin.database, { accountUuid }, { actor: ACTOR, now }));
-    return { path: `/notices/${id}/unmute`, form: { of: "account", reason: "it is a customer" } };
+  "POST /notices/muted/unmute": async (admin) => {
+    const { licenseUuid } = await admin.issue();
+    orThrow(await mute(admin.database, { licenseUuid }, { actor: ACTOR, now: admin.clock.now() }));
+    return { path: "/notices/muted/unmute", form: { of: toId("lic", licenseUuid) } };
   },
   "POST /usage/reports": (admin) => onReport(admin, ""),
   "POST /usage/reports/import": (admin) => onReport(admin, "/import"),

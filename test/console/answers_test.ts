@@ -58,6 +58,7 @@ const LEADING_BACK = [
   "POST /keys/:id/revoke",
   "POST /accounts/:id/renew",
   "POST /machines/:id/release",
+  "POST /notices/muted/unmute",
   "POST /models/_add",
   "POST /models/:name/remove",
   "POST /access/sessions/:id/end",

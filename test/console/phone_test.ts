@@ -111,7 +111,7 @@ describe("On a phone", () => {
   test.each([320, 390])("no word of a panel is broken at %d px, but in an e-mail", async (width) => {
     await admin.visitAs("admin", { path: "/overview", script: false }, async (page) => {
       await page.setViewportSize({ ...PHONE, width });
-      const panel = page.locator(".panel", { has: page.getByRole("heading", { name: "Quota runs out" }) });
+      const panel = page.locator(".panel", { has: page.getByRole("heading", { name: "Largest consumers" }) });
       expect(await panel.locator("tbody tr").count()).toBeGreaterThan(0);
       const broken =
         await page.evaluate(`[...document.querySelectorAll(".panel .stays:not(.matrix) td")].flatMap((cell) => {

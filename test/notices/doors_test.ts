@@ -154,37 +154,75 @@ describe("The console", () => {
   test("has the newest open notices on Overview, and an editor marks one as done or puts it off", async () => {
     const [first, second] = [await makeSampleNotice(admin), await makeSampleNotice(admin)];
     const { text } = await client.send("/overview", { cookie: editor });
-    expect(textsOf(text, "h2")).toContain("Needs attention");
+    expect(textsOf(text, "h2")).toContain("Open notices");
     expect(text).toContain(`action="/console/notices/${first}/done"`);
     expect(text).toContain(`/console/notices/${second}?open=remind`);
     expect((await client.send("/overview", { cookie: viewer })).text).not.toContain(`${first}/done`);
 
     const done = await client.submit(`/notices/${first}/done`, { cookie: editor, form: {} });
     expect(textsOf(done.text, ".notice")[0]).toContain("The notice is done");
-    expect(textsOf(done.text, ".action > summary")).toEqual(["Mute…", "Unmute…"]);
+    expect(textsOf(done.text, ".action > summary")).toEqual(["Mute…"]);
     const on = inAWeek(admin);
     const later = await client.submit(`/notices/${second}/remind`, { cookie: editor, form: { on } });
     expect(textsOf(later.text, ".notice")[0]).toContain(
       `it is among the open ones again from ${on}T00:00:00Z on`,
     );
     const list = await client.send("/notices?state=later", { cookie: viewer });
-    expect(linkTo(list.text, textsOf(later.text, "p > b")[0]?.replace(/\.$/, "") ?? "")).toBe(
-      `/notices/${second}`,
-    );
+    const [said = ""] = textsOf(later.text, "p > b");
+    expect(linkTo(list.text, said.replace(/\. Raise its monthly limit.*/, ""))).toBe(`/notices/${second}`);
   });
 
-  test("mutes the account of a notice on its page, and unmutes it", async () => {
+  test("mutes the license and the account of a notice, offers what is left to mute, and unmutes them", async () => {
     const id = await makeSampleNotice(admin);
-    const send = async (verb: string) => {
-      const form = { of: "account", reason: "a test" };
-      return textsOf(
-        (await client.submit(`/notices/${id}/${verb}`, { cookie: editor, form })).text,
-        ".notice",
-      )[0];
-    };
-    expect(await send("mute")).toContain("It is muted: no notice is made for it");
-    expect(await send("mute")).toContain("Nothing changed");
-    expect(await send("unmute")).toContain("It is not muted any more");
+    const notice = (await admin.call("GET", `/notices/${id}`)).body;
+    const mute = (of: string) =>
+      client.submit(`/notices/${id}/mute`, { cookie: editor, form: { of, reason: "a test" } });
+    const offered = (text: string) => [...text.matchAll(/<option value="(\w+)"/g)].map(([, value]) => value);
+    const { text: before } = await client.send(`/notices/${id}`, { cookie: editor });
+    expect(offered(before)).toEqual(["license", "account"]);
+    expect(before).not.toContain("No notices are made");
+
+    const license = await mute("license");
+    expect(textsOf(license.text, ".notice")[0]).toContain("It is muted: no notice is made for it");
+    expect(offered(license.text)).toEqual(["account"]);
+    const account = await mute("account");
+    expect(offered(account.text)).toEqual([]);
+    expect(textsOf((await mute("account")).text, ".notice")[0]).toContain("Nothing changed");
+
+    const note =
+      /^No notices are made for the (\w+): muted at \d{4}-\d\d-\d\d \d\d:\d\d by operator-\d+, in the console\./;
+    const notesOn = async (path: string, cookie = editor) =>
+      textsOf((await client.send(path, { cookie })).text, ".told");
+    const of = (notes: readonly string[]) => notes.map((text) => note.exec(text)?.[1]);
+    expect(of(await notesOn(`/notices/${id}`))).toEqual(["license", "account"]);
+    expect(of(await notesOn(`/licenses/${notice.license_id}`))).toEqual(["license", "account"]);
+    expect(of(await notesOn(`/accounts/${notice.user_id}`))).toEqual(["account"]);
+    expect((await notesOn(`/accounts/${notice.user_id}`))[0]).toEndWith("Unmute");
+    expect((await notesOn(`/accounts/${notice.user_id}`, viewer))[0]).toEndWith("console.");
+
+    const rows = async () =>
+      textsOf((await client.send("/notices/muted", { cookie: viewer })).text, "tbody tr").filter((row) =>
+        row.includes(String(notice.email)),
+      );
+    expect(await rows()).toEqual([
+      expect.stringContaining(String(notice.license_id)),
+      expect.stringContaining(" all "),
+    ]);
+    const { text: shown } = await client.send(`/notices/${id}`, { cookie: editor });
+    const named = [...shown.matchAll(/name="of" value="(\w+)"/g)].map(([, value = ""]) => value);
+    expect(named).toEqual([String(notice.license_id), String(notice.user_id)]);
+    for (const of of named) {
+      const form = { of };
+      const { text } = await client.submit("/notices/muted/unmute", { cookie: editor, form });
+      expect(textsOf(text, ".notice")[0]).toContain("Notices are made again");
+    }
+    expect(await rows()).toEqual([]);
+    expect(await notesOn(`/licenses/${notice.license_id}`)).toEqual([]);
+    const wrong = await client.submit("/notices/muted/unmute", { cookie: editor, form: { of: id } });
+    expect([wrong.status, textsOf(wrong.text, ".notice")[0]]).toEqual([
+      400,
+      expect.stringContaining("marked field"),
+    ]);
   });
 
   test("refuses a wrong day, and shows the form again", async () => {
@@ -199,12 +237,16 @@ describe("The console", () => {
   });
 });
 
-test("countOpenNotices() counts each kind, without those that were put off", async () => {
-  const count = async () => (await countOpenNotices(admin.database, admin.clock.now())).quota_used;
-  const id = await makeSampleNotice(admin);
+test("countOpenNotices() counts each kind up to a bound, without those that were put off", async () => {
+  const count = (most?: number) =>
+    countOpenNotices(admin.database, admin.clock.now(), most === undefined ? {} : { most });
+  const [id] = [await makeSampleNotice(admin), await makeSampleNotice(admin), await makeSampleNotice(admin)];
   const before = await count();
+  expect(before.quota_used).toBeGreaterThan(2);
+  expect(Object.keys(before)).toEqual(Object.keys(KIND_MEANINGS));
+  expect((await count(1)).quota_used).toBe(2);
   await admin.call("POST", `/notices/${id}/remind`, { body: { on: inAWeek(admin) } });
-  expect(await count()).toBe(before - 1);
+  expect(await count()).toEqual({ ...before, quota_used: before.quota_used - 1 });
 });
 
 test("The page of the manual has every kind and every state with its meaning", () => {

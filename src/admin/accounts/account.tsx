@@ -5,6 +5,7 @@ import { isRefusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { type KeySummary, listKeys, sentenceOf } from "../../licensing/keys/mod.ts";
 import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
+import { listMuted } from "../../notices/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
@@ -26,6 +27,7 @@ import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
+import { MutedNote } from "../notices/muted.tsx";
 import { ACCOUNT_ACTIONS, MAX_RENEWED, RenewalHint, type ShownAccount } from "./actions.tsx";
 import { ErasureNotice, findNamed, readErasedMonth } from "./erasure.tsx";
 
@@ -66,12 +68,13 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
   const month = monthOf(now.getTime());
   const isAddedUp = account.keys <= MAX_ADDED_UP || query.has("use");
   const findYear = (last: Month) => findUsageByMonth(database, accountUuid, last);
-  const [keys, years, log, machines, erasedMonth] = await Promise.all([
+  const [keys, years, log, machines, erasedMonth, muted] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
     isAddedUp ? Promise.all([findYear(toMonth(month.index - 12)), findYear(month)]) : undefined,
     readHistory(database, { accountUuid }),
     readMachines(visit, of),
     readErasedMonth(account, visit),
+    listMuted(database, { about: { accountUuid } }),
   ]);
   const columns = years?.flat().map(({ month: label, used }) => ({
     ...{ label, values: [used] },
@@ -93,6 +96,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
       <>
         <ErasureNotice account={account} month={erasedMonth} now={now} done={done} />
         <RefusedKeys keys={keys} now={now} />
+        <MutedNote muted={muted} visit={visit} />
         <Facts
           facts={[
             ["Name", name === email ? NONE : <Foreign text={name} />],

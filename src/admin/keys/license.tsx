@@ -21,6 +21,7 @@ import {
   refuseUnknownLicense,
 } from "../../licensing/mod.ts";
 import { listOutstanding } from "../../licensing/signed_licenses/mod.ts";
+import { listMuted } from "../../notices/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
@@ -42,6 +43,7 @@ import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
+import { MutedNote } from "../notices/muted.tsx";
 import { LICENSE_ACTIONS } from "./actions.ts";
 import { Features, Values } from "./grants.tsx";
 import { type ActedKey, withTiers } from "./key_action.ts";
@@ -83,12 +85,14 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
   const of = { license: license.id };
   const licenseUuid = parseId("lic", license.id) ?? "";
   const uuids = license.keys.map(({ id }) => parseId("key", id) ?? "");
-  const [use, keys, files, history, machines] = await Promise.all([
+  const accountUuid = parseId("usr", license.userId) ?? "";
+  const [use, keys, files, history, machines, muted] = await Promise.all([
     readUse(visit, { of: license, month }),
     listKeys(database, { now, filter: { uuids, newestFirst: true } }),
     listOutstanding(database, { now, licenseUuid, limit: MOST_FILES }),
     readHistory(database, { licenseUuid }),
     readMachines(visit, of),
+    listMuted(database, { about: { licenseUuid, accountUuid } }),
   ]);
   return {
     title: nameOfCustomer(license),
@@ -96,7 +100,12 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
     under: <Under of={license} />,
     name: `(license of ${license.email})`,
     script: "submit_once",
-    above: <LicenseFacts of={license} now={now} />,
+    above: (
+      <>
+        <MutedNote muted={muted} visit={visit} />
+        <LicenseFacts of={license} now={now} />
+      </>
+    ),
     below: (
       <>
         <LicenseDetails of={license} now={now} />

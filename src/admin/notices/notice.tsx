@@ -8,14 +8,14 @@ import { parsedField, wordField } from "../../base/rule.ts";
 import {
   describeNotice,
   findNotice,
-  type Mutable,
+  listMuted,
+  type Muted,
   markDone,
   mute,
   type NoticeSummary,
   REMIND_DAY,
   remindLater,
   STATE_MEANINGS,
-  unmute,
   WITHDRAWN_WORDS,
 } from "../../notices/mod.ts";
 import { noticeFor } from "../frame/api/path_ids.ts";
@@ -26,6 +26,7 @@ import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Foreign, KeyLink, LicenseLink } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
+import { MutedNote } from "./muted.tsx";
 import { describeKind, NoticeStatePill } from "./notices.tsx";
 
 const isOpen = ({ state }: NoticeSummary) => state === "open" || state === "later";
@@ -78,80 +79,81 @@ const remind = action<NoticeSummary, typeof REMIND_ENTRIES>({
 const OF = ["license", "account"] as const;
 const MUTE_ENTRIES = { of: wordField(OF) } as const;
 
-/** Returns the license or the account of a notice. */
-function mutableOf({ licenseId, userId }: NoticeSummary, of: (typeof OF)[number]): Mutable {
-  return of === "license"
-    ? { licenseUuid: parseId("lic", licenseId ?? "") ?? "" }
-    : { accountUuid: parseId("usr", userId ?? "") ?? "" };
+/** A notice, and what is muted of its license and its account. */
+interface ShownNotice extends NoticeSummary {
+  readonly muted: readonly Muted[];
 }
 
-const muteAction = action<NoticeSummary, typeof MUTE_ENTRIES>({
+const uuidsOf = ({ licenseId, userId }: NoticeSummary) => ({
+  licenseUuid: parseId("lic", licenseId ?? "") ?? "",
+  accountUuid: parseId("usr", userId ?? "") ?? "",
+});
+
+/** Returns what can be muted: nothing more if the whole account is. */
+function mutableOf({ licenseId, muted }: ShownNotice): readonly (typeof OF)[number][] {
+  if (licenseId === null || muted.some((each) => each.licenseId === null)) return [];
+  return muted.length === 0 ? OF : ["account"];
+}
+
+const muteAction = action<ShownNotice, typeof MUTE_ENTRIES>({
   name: "mute",
   scope: "notices:change",
   label: "Mute",
   submit: "Make no notices for it",
-  fits: ({ licenseId }) => licenseId !== null,
+  fits: (notice) => mutableOf(notice).length > 0,
   entries: MUTE_ENTRIES,
-  Form: ({ field }) => (
+  Form: ({ of, field }) => (
     <>
       <p>
         From now on no notice is made for this license, or for all licenses of the account. The open ones are
         withdrawn within ten minutes.
       </p>
-      <Select {...field("of")} label="Of" choices={optionsOf(OF)} required />
+      <Select {...field("of")} label="Of" choices={optionsOf(mutableOf(of))} required />
     </>
   ),
-  perform: ({ of, by, fields, visit }) =>
-    mute(visit.options.database, mutableOf(of, fields.of), { ...by, notice: of.id }),
+  perform({ of, by, fields, visit }) {
+    const { licenseUuid, accountUuid } = uuidsOf(of);
+    const muted = fields.of === "license" ? { licenseUuid } : { accountUuid };
+    return mute(visit.options.database, muted, { ...by, notice: of.id });
+  },
   done: {
     "notice.mute":
       "It is muted: no notice is made for it, and the open ones are withdrawn within ten minutes.",
   },
 });
 
-const unmuteAction = action<NoticeSummary, typeof MUTE_ENTRIES>({
-  name: "unmute",
-  scope: "notices:change",
-  label: "Unmute",
-  submit: "Make notices for it again",
-  fits: ({ licenseId }) => licenseId !== null,
-  entries: MUTE_ENTRIES,
-  Form: ({ field }) => (
-    <>
-      <p>Notices that are true are made again within ten minutes.</p>
-      <Select {...field("of")} label="Of" choices={optionsOf(OF)} required />
-    </>
-  ),
-  perform: ({ of, by, fields, visit }) =>
-    unmute(visit.options.database, mutableOf(of, fields.of), { ...by, notice: of.id }),
-  done: { "notice.unmute": "It is not muted any more: notices that are true are made within ten minutes." },
-});
-
-export const NOTICE_PAGE: DetailPage<NoticeSummary> = {
+export const NOTICE_PAGE: DetailPage<ShownNotice> = {
   path: "/notices/:id",
   scope: "notices:read",
   addressOf: ({ id }) => `/notices/${id}`,
-  actions: [done, remind, muteAction, unmuteAction],
-  async find({ options, params, now }) {
+  actions: [done, remind, muteAction],
+  async find({ options: { database }, params, now }) {
     const named = noticeFor("show notice").read(params);
     if (isRefusal(named)) return named;
-    return await findNotice(options.database, named.uuid, { now, what: named.what });
+    const notice = await findNotice(database, named.uuid, { now, what: named.what });
+    if (isRefusal(notice)) return notice;
+    const muted = notice.licenseId === null ? [] : await listMuted(database, { about: uuidsOf(notice) });
+    return { ...notice, muted };
   },
   show: showNotice,
 };
 
-function showNotice(notice: NoticeSummary, { now }: Visit): Detail {
+function showNotice(notice: ShownNotice, visit: Visit): Detail {
+  const { now } = visit;
   const { id, state, userId, email, licenseId, keyId, key, trueSince, madeAt, remindAt, closedAt } = notice;
   const { closedBy, withdrawnFor } = notice;
   return {
     title: `Notice …${id.slice(-6)}`,
     beside: <NoticeStatePill state={state} />,
     above: (
-      <p>
-        <b>
-          <Foreign text={`${describeNotice(notice)}.`} />
-        </b>
-      </p>
+      <>
+        <p>
+          <b>
+            <Foreign text={`${describeNotice(notice)}.`} />
+          </b>
+        </p>
+        <MutedNote muted={notice.muted} visit={visit} />
+      </>
     ),
     below: (
       <Facts

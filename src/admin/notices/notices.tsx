@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** The list of notices, and the panel of the newest open ones. */
+/** The list of notices, and what other pages show of one. */
 import * as v from "valibot";
 import { ORDERS } from "../../base/condition.ts";
 import { idRule } from "../../base/ids.ts";
@@ -7,7 +7,6 @@ import { isRefusal } from "../../base/refusal.ts";
 import { parsedField } from "../../base/rule.ts";
 import {
   countNotices,
-  describeNotice,
   findNoticeFilter,
   KIND_MEANINGS,
   listNotices,
@@ -16,11 +15,12 @@ import {
   NOTICE_STATES,
   type NoticeState,
   type NoticeSummary,
+  tellNotice,
 } from "../../notices/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { choicesOf, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { bothWays, OrderField } from "../frame/console/components/list.tsx";
-import { type Column, Table } from "../frame/console/components/table.tsx";
+import type { Column } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Foreign, Pill } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
@@ -55,7 +55,8 @@ export const NOTICES: List<typeof ENTRIES, NoticeSummary> = {
   order: "newest",
   noun: "notice",
   noneMeets: "No notice meets these conditions.",
-  none: () => "No notice is open: nothing needs attention.",
+  none: () => NO_OPEN_NOTICE,
+  beside: () => <a href="/console/notices/muted">Show what is muted</a>,
 };
 
 function Fields(asked: Asked<typeof ENTRIES>) {
@@ -63,11 +64,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
   const [open, ...others] = [...NOTICE_STATES, "all"];
   return (
     <>
-      <Select
-        {...field("kind")}
-        label="Kind"
-        choices={choicesOf(NOTICE_KINDS, (kind) => kind.replaceAll("_", " "))}
-      />
+      <Select {...field("kind")} label="Kind" choices={choicesOf(NOTICE_KINDS, nameOfKind)} />
       <Select
         {...field("state")}
         label="State"
@@ -81,7 +78,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
 }
 
 /** The columns of notices: the sentence, whom it is about, since when, and what to do with it. */
-function columnsFor(
+export function columnsFor(
   { now, may }: Visit,
   sorts: Column<NoticeSummary>["sorts"] = [],
 ): readonly Column<NoticeSummary>[] {
@@ -90,11 +87,12 @@ function columnsFor(
       label: "Notice",
       cell: (notice) => (
         <a href={`/console/notices/${notice.id}`}>
-          <Foreign text={describeNotice(notice)} />
+          <Foreign text={tellNotice(notice)} />
         </a>
       ),
     },
-    { label: "Account", cell: AccountOf },
+    // The sentence has the e-mail, too.
+    { label: "Account", needs: "wide", cell: AccountOf },
     { label: "Since", sorts, cell: ({ trueSince }) => <Ago at={trueSince} now={now} /> },
     ...(may("notices:change") ? [{ label: "Then", cell: Deeds }] : []),
   ];
@@ -134,42 +132,16 @@ export function NoticeStatePill({ state }: { readonly state: NoticeState }) {
   return <Pill tone={tones[state]}>{state}</Pill>;
 }
 
+/** Says that no notice is open, also before the service has looked for the first time. */
+export const NO_OPEN_NOTICE =
+  "No notice is open. The service looks every ten minutes, first a minute after its start.";
+
+/** Names a kind of notice in words: `license_end` is `license end`. */
+export function nameOfKind(kind: string): string {
+  return kind.replaceAll("_", " ");
+}
+
 /** Says what a kind of notice tells. */
 export function describeKind({ kind }: NoticeSummary): string {
   return `${kind}: ${KIND_MEANINGS[kind] ?? "a kind that this version does not know"}`;
-}
-
-/** The notices that a panel shows. */
-const PANEL_ROWS = 10;
-
-/** Reads the newest open notices; undefined if the operator may not see notices. */
-export async function readOpenNotices({ options: { database }, now, may }: Visit) {
-  if (!may("notices:read")) return undefined;
-  const filter = { state: "open", newestFirst: true, limit: PANEL_ROWS + 1 } as const;
-  return await listNotices(database, { now, filter });
-}
-
-/** The newest open notices; nothing if there are none. */
-export function NoticesPanel({
-  notices,
-  visit,
-}: {
-  readonly notices: readonly NoticeSummary[] | undefined;
-  readonly visit: Visit;
-}) {
-  if (notices === undefined || notices.length === 0) return null;
-  const isPart = notices.length > PANEL_ROWS;
-  return (
-    <section class="panel" aria-labelledby="notices">
-      <h2 id="notices">Needs attention</h2>
-      <Table
-        caption={isPart ? `The ${PANEL_ROWS} newest notices` : "Newest first"}
-        columns={columnsFor(visit)}
-        rows={notices.slice(0, PANEL_ROWS)}
-      />
-      <p>
-        <a href="/console/notices">Show all notices</a>
-      </p>
-    </section>
-  );
 }

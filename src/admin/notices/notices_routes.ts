@@ -87,6 +87,7 @@ export const NOTICES_ROUTES = [
   route("GET /notices", "notices:read", {
     id: "listNotices",
     summary: "List the notices that meet every condition, by default the open ones, the oldest first",
+    description: "A notice that is open again keeps its place: to miss none, follow the audit log.",
     query: v.strictObject({ ...conditionFields(NOTICE_CONDITIONS), ...PAGE_FIELDS }),
     success: { schema: pageOf(NOTICE), description: "A page of notices" },
     codes: ["NOT_FOUND"],

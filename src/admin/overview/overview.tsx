@@ -14,22 +14,13 @@ import { AsOf, Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { listExpiries, summarize } from "../health/health_rows.ts";
-import { NoticesPanel, readOpenNotices } from "../notices/notices.tsx";
+import { OpenNoticesPanel, readOpenNotices } from "../notices/open_notices.tsx";
 import { sumByTier, WHO_REPORTS } from "../usage/use_by_tier.ts";
-import {
-  Consumers,
-  Expiring,
-  FullLicenses,
-  KeysByTier,
-  NearQuota,
-  RefusalsOfDay,
-  RunsOut,
-  Unused,
-} from "./overview_lists.tsx";
+import { Consumers, KeysByTier, RefusalsOfDay, Unused } from "./overview_lists.tsx";
 
 const DAYS = 90;
 
-/** The first page of an operator: how many keys there are, their use, and the things that need attention. */
+/** The first page of an operator: how many keys there are, their use, and what needs attention. */
 export async function overviewPage(visit: Visit): Promise<Page> {
   const { options, now, may } = visit;
   const { database } = options;
@@ -57,7 +48,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
           {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
           <a href="/console/health">Show health</a>
         </p>
-        <NoticesPanel notices={notices} visit={visit} />
+        <OpenNoticesPanel {...notices} visit={visit} />
         {!hasKeys && <NoKeys mayIssue={mayIssue} />}
         {hasKeys && <Use use={use} now={now} />}
         {hasKeys && figures === undefined && (
@@ -72,20 +63,12 @@ export async function overviewPage(visit: Visit): Promise<Page> {
               <>
                 <KeysByTier {...figures.keys} />
                 <Consumers {...figures.consumers} />
-                <Unused {...figures.unused} />
               </>
             )}
           </div>
           <div>
             {(hasKeys || counts.size > 0) && <RefusalsOfDay counts={counts} keys={refused} />}
-            {hasKeys && figures && (
-              <>
-                <NearQuota {...figures.nearQuota} />
-                <RunsOut {...figures.runsOut} nearQuota={figures.nearQuota} now={now} />
-                <Expiring {...figures.expiring} now={now} />
-                {figures.machines.rows.length > 0 && <FullLicenses {...figures.machines} />}
-              </>
-            )}
+            {hasKeys && figures && <Unused {...figures.unused} />}
           </div>
         </div>
         {hasKeys && counted.length > 0 && <AsOf at={new Date(Math.min(...counted))} now={now} />}

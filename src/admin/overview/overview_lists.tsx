@@ -1,8 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** The lists of the overview. Each shows the first rows and links to all of them. */
 import type { Child } from "hono/jsx";
-import { monthOf, toDay } from "../../base/calendar.ts";
-import { counted, renderCount } from "../../base/render_count.ts";
+import { renderCount } from "../../base/render_count.ts";
 import type { RefusedKey } from "../../licensing/keys/mod.ts";
 import { LISTED_STATES, TIERS } from "../../licensing/mod.ts";
 import { EXPIRING_DAYS, type Figures, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT } from "../../usage/figures/mod.ts";
@@ -10,13 +9,9 @@ import { sentenceOfCode } from "../../wire/mod.ts";
 import { RefusedKeys, TOO_MANY } from "../activity/refused_keys.tsx";
 import { type Conditions, toAddress } from "../frame/console/components/list.tsx";
 import { numeric, Table, type TableProps } from "../frame/console/components/table.tsx";
-import { Bar, Customer, Day, daysUntil, Lines, Used } from "../frame/console/components/values.tsx";
+import { Bar, Customer, Lines } from "../frame/console/components/values.tsx";
 
 const ROWS = 10;
-
-interface Shown {
-  readonly now: Date;
-}
 
 interface PanelProps {
   readonly title: string;
@@ -62,7 +57,15 @@ function Top<Row>({ title, none, all, ...table }: TopProps<Row>) {
   );
 }
 
-/** The keys of each tier in each state. */
+/** The lists of keys that tell earlier than a notice what will happen. */
+const LISTS: readonly (readonly [Conditions, string])[] = [
+  [{ runs_out_within: `${MOST_DAYS_LEFT}` }, "Quota is used up or runs out"],
+  [{ near_quota: `${NEAR_QUOTA_PERCENT}` }, `${NEAR_QUOTA_PERCENT} % of the quota is used`],
+  [{ state: "active", expiring_within: `${EXPIRING_DAYS}` }, `End within ${EXPIRING_DAYS} days`],
+  [{ all_places_taken: "true" }, "All places are taken"],
+];
+
+/** The keys of each tier in each state, and the lists of those that need attention. */
 export function KeysByTier({ rows }: Figures["keys"]) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
     rows
@@ -82,6 +85,11 @@ export function KeysByTier({ rows }: Figures["keys"]) {
         rows={[...TIERS, undefined]}
         stays="matrix"
       />
+      <p class="as-of">
+        {LISTS.map(([conditions, text]) => (
+          <a href={toAddress("/console/keys", conditions)}>{text}</a>
+        ))}
+      </p>
     </Panel>
   );
 }
@@ -133,17 +141,6 @@ interface RefusalsProps {
   readonly keys: readonly RefusedKey[];
 }
 
-/** The column with the account of each row, and the tier of its license if the row is a license. */
-const CUSTOMER = {
-  label: "Account",
-  cell: ({ userId, email, organization, tier }: CustomerOfRow) => (
-    <Customer userId={userId} email={email} more={[organization, tier ?? ""]} />
-  ),
-};
-
-type CustomerOfRow = Pick<Ending, "userId" | "email" | "organization"> & Partial<Pick<Ending, "tier">>;
-type Ending = Figures["expiring"]["rows"][number];
-
 /** The accounts that used most in the month. */
 export function Consumers({ month, ...list }: Figures["consumers"]) {
   const most = list.rows[0]?.used ?? 0;
@@ -152,99 +149,16 @@ export function Consumers({ month, ...list }: Figures["consumers"]) {
       title="Largest consumers"
       none={`No account has used anything in ${month}.`}
       caption={`In ${month}`}
-      columns={[CUSTOMER, numeric("Inferences", ({ used }) => <Count count={used} of={most} />)]}
+      columns={[
+        {
+          label: "Account",
+          cell: ({ userId, email, organization }) => (
+            <Customer userId={userId} email={email} more={[organization]} />
+          ),
+        },
+        numeric("Inferences", ({ used }) => <Count count={used} of={most} />),
+      ]}
       all={<a href={`/console/usage?month=${month}`}>Show usage</a>}
-      {...list}
-    />
-  );
-}
-
-/** The licenses that have used most of their month's quota. */
-export function NearQuota({ licenses, ...list }: Figures["nearQuota"]) {
-  return (
-    <Top
-      title="Near their quota"
-      none={`No license has used ${NEAR_QUOTA_PERCENT} % of its month's quota.`}
-      caption={`${counted(licenses, "license")} used ${NEAR_QUOTA_PERCENT} % of the quota or more`}
-      columns={[
-        CUSTOMER,
-        numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
-      ]}
-      all={<a href={`/console/keys?near_quota=${NEAR_QUOTA_PERCENT}`}>Show the keys near their quota</a>}
-      {...list}
-    />
-  );
-}
-
-/** The licenses whose quota is used up, and those whose quota will be before the month ends. */
-export function RunsOut({ licenses, rows, nearQuota, ...list }: RunsOutProps) {
-  const { usedUp = 0, asOf } = nearQuota;
-  const until = `refused until ${toDay(new Date(monthOf(asOf.getTime()).endsAtMs))}`;
-  const full = nearQuota.rows.filter(({ percent, isOpen = true }) => percent >= 100 && isOpen);
-  // Both kinds have rows; where one has few, the other has more.
-  const shownFull = full.slice(0, Math.max(ROWS / 2, ROWS - rows.length));
-  return (
-    <Top
-      title="Quota runs out"
-      none="Every quota that is left lasts until it resets, at the rate of the last seven days."
-      caption={`${usedUp > 0 ? `${counted(usedUp, "license")} used up the quota; ` : ""}${counted(licenses, "license")} before the quota resets, at the rate of the last seven days`}
-      columns={[
-        CUSTOMER,
-        { label: "Runs out", cell: ({ day, more }) => <Lines text={day} more={more} /> },
-        numeric("Used this month", ({ used, limit }) => <Used used={used} limit={limit} />),
-      ]}
-      rows={[
-        ...shownFull.map((row) => ({ ...row, day: "used up", more: until })),
-        ...rows.map((row) => ({ ...row, more: daysUntil(row.day, list.now) })),
-      ]}
-      all={
-        <a href={`/console/keys?runs_out_within=${MOST_DAYS_LEFT}`}>
-          Show the keys whose quota is used up or runs out
-        </a>
-      }
-      {...list}
-    />
-  );
-}
-
-type RunsOutProps = Figures["runsOut"] & Pick<Figures, "nearQuota"> & Shown;
-
-/** The licenses that expire soon. */
-export function Expiring({ licenses, ...list }: Figures["expiring"] & Shown) {
-  return (
-    <Top
-      title="Expiring soon"
-      none={`No license expires within ${EXPIRING_DAYS} days.`}
-      caption={`${counted(licenses, "license")} within ${EXPIRING_DAYS} days`}
-      columns={[
-        CUSTOMER,
-        { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={list.now} /> },
-      ]}
-      all={
-        <a href={`/console/keys?state=active&expiring_within=${EXPIRING_DAYS}`}>Active keys that end soon</a>
-      }
-      {...list}
-    />
-  );
-}
-
-/** The licenses whose places for machines are all taken. */
-export function FullLicenses({ tiers, ...list }: Figures["machines"]) {
-  const full = tiers.reduce((sum, { full }) => sum + full, 0);
-  return (
-    <Top
-      title="All places taken"
-      none="Every license that counts machines has a free place."
-      caption={`${counted(full, "license")} without a free place for a machine`}
-      columns={[
-        CUSTOMER,
-        numeric("Places taken", ({ licenseId, used, limit }) => (
-          <a href={`/console/machines?license=${licenseId}`}>
-            <Used used={used} limit={limit} />
-          </a>
-        )),
-      ]}
-      all={<a href="/console/keys?all_places_taken=true">Show the keys without a free place</a>}
       {...list}
     />
   );

@@ -88,15 +88,14 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
   // A limit of 0 counts as used up. The comparison is the same as in the list of keys.
   const limited = sql`
     select l.id as license, l.account_id as account, l.tier, ${effectiveLimit(sql)} as "limit",
-           coalesce(u.used, 0) as used, l.expires_at
+           coalesce(u.used, 0) as used
       from licenses l
       left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
      where u.license_id is not null or l.monthly_limit = 0`;
   return sql`
     with near as materialized (
       select license, account, tier, "limit", used,
-             case when "limit" = 0 then 100 else least(floor(used * 100.0 / "limit"), 999)::integer end as percent,
-             expires_at > ${now}::timestamptz and ${hasKey(sql, sql`k.state <> 'revoked'`)} as "isOpen"
+             case when "limit" = 0 then 100 else least(floor(used * 100.0 / "limit"), 999)::integer end as percent
         from (${limited}) as limited
        where used * 100.0 >= "limit" * ${NEAR_QUOTA_PERCENT}::bigint
     ),
@@ -111,7 +110,7 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
       now,
       value: sql`
         jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from near),
-          'usedUp', (select count(*) from near where percent >= 100 and "isOpen"), 'rows', ${rowsOf(sql, "first")})`,
+          'rows', ${rowsOf(sql, "first")})`,
     })}`;
 }
 

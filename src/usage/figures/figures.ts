@@ -45,16 +45,12 @@ export interface Figures {
     /** How many keys the licenses have. */
     readonly keys: number;
     readonly licenses: number;
-    /** How many of them have used it up and would work otherwise. Figures of versions before 0.4 lack it. */
-    readonly usedUp?: number;
     /** At most a hundred: enterprise first, and then those with the highest percentage. */
     readonly rows: readonly (LicenseOfFigures & {
       readonly limit: number;
       readonly used: number;
       /** The whole part; 999 for any higher percentage. */
       readonly percent: number;
-      /** Whether it has not expired and has a key that is not revoked. Figures of versions before 0.5 lack it. */
-      readonly isOpen?: boolean;
     })[];
   };
   /**

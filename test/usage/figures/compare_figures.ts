@@ -56,7 +56,6 @@ async function readFigures({ days, counts, readPage, callApi, readMetrics }: Sho
       keys: await counts.keys(asOf("keys")),
       consumers: await counts.consumers(asOf("consumers")),
       nearQuota: await counts.nearQuota(asOf("near_quota")),
-      open: await counts.open(asOf("near_quota")),
       runsOut: await counts.runsOut(asOf("runs_out")),
       expiring: await counts.expiring(asOf("expiring")),
       unused: await counts.unused(asOf("unused")),

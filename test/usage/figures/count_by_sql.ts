@@ -99,14 +99,6 @@ export function countBySql(database: Database) {
          where ${usedIn(asOf)} * 5 >= ${LIMIT} * 4
          order by ${HIGHEST_TIER}, percent desc, l.id`),
 
-    /** The ids of the licenses that have not expired and have a key that is not revoked. */
-    open: async (asOf: Date) => {
-      const rows = await query<{ license: string }>(`
-        select ${LICENSE} as license from licenses l
-         where expires_at > ${quoted(asOf)} and exists (select from keys where license_id = l.id and revoked_at is null)`);
-      return new Set(rows.map(({ license }) => license));
-    },
-
     /** The forecast by the events of the last seven days that are over. */
     runsOut: (asOf: Date) =>
       query<LicenseRow & { monthly_limit: number; used: number; used_a_day: number; day: string }>(`

@@ -38,29 +38,13 @@ function byTier(
 export interface OverviewCounts {
   readonly keys: Rows<"keys">;
   readonly consumers: Rows<"consumers">;
-  readonly nearQuota: Rows<"nearQuota">;
-  /** The ids of the licenses that would work if their quota was not used up. */
-  readonly open: ReadonlySet<string>;
-  readonly runsOut: Rows<"runsOut">;
-  readonly expiring: Rows<"expiring">;
   readonly unused: Rows<"unused">;
   readonly use: readonly UseOfDay[];
   readonly answers: readonly Answers[];
   readonly now: Date;
 }
 
-export function overviewTables({
-  keys,
-  consumers,
-  nearQuota,
-  open,
-  runsOut,
-  expiring,
-  unused,
-  use,
-  answers,
-  now,
-}: OverviewCounts): Tables {
+export function overviewTables({ keys, consumers, unused, use, answers, now }: OverviewCounts): Tables {
   const lastDays = Array.from({ length: 90 }, (_, index) => dayOf(now.getTime() - (89 - index) * DAY_MS));
   const states = ["active", "suspended", "revoked", "expired"];
   const keysOf = (tier: string, state: string) =>
@@ -73,12 +57,6 @@ export function overviewTables({
   const refused = codes.filter(([code]) => code !== "OK").sort(([, a], [, b]) => b - a);
   const sum = (of: readonly (readonly [string, number])[]) => of.reduce((all, [, count]) => all + count, 0);
   const share = ((sum(refused) * 100) / sum(codes)).toFixed(1);
-  const licenses = (rows: readonly object[]) =>
-    rows.length === 1 ? "1 license" : `${text(rows.length)} licenses`;
-  const reset = dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1));
-  const usedUp = nearQuota
-    .filter(({ percent, license_id }) => percent >= 100 && open.has(license_id))
-    .map((row) => ({ ...row, day: `used up refused until ${reset}` }));
   return {
     "Inferences per day, last 90 days": byTier(
       "Day",
@@ -106,47 +84,14 @@ export function overviewTables({
       ["Cause", "Requests"],
       ...refused.slice(0, TOP).map(([code, count]) => [code, text(count)]),
     ],
-    ...(nearQuota.length > 0 && {
-      [`${licenses(nearQuota)} used 80 % of the quota or more`]: [
-        ["Account", "Used this month"],
-        ...nearQuota
-          .slice(0, TOP)
-          .map(({ email, organization, tier, used, monthly_limit }) => [
-            named(email, organization, tier),
-            usedOf(used, monthly_limit),
-          ]),
-      ],
-    }),
-    ...(usedUp.length + runsOut.length > 0 && {
-      [`${usedUp.length > 0 ? `${licenses(usedUp)} used up the quota; ` : ""}${licenses(runsOut)} before the quota resets, at the rate of the last seven days`]:
-        [
-          ["Account", "Runs out", "Used this month"],
-          ...[...usedUp.slice(0, Math.max(TOP / 2, TOP - runsOut.length)), ...runsOut]
-            .slice(0, TOP)
-            .map(({ email, organization, tier, used, monthly_limit, day }) => [
-              named(email, organization, tier),
-              day,
-              usedOf(used, monthly_limit),
-            ]),
-        ],
-    }),
-    [`${licenses(expiring)} within 90 days`]: [
-      ["Account", "Expires"],
-      ...expiring
-        .slice(0, TOP)
-        .map(({ email, organization, tier, expires_at }) => [
-          named(email, organization, tier),
-          expires_at.slice(0, 10),
-        ]),
-    ],
   };
 }
 
-/** Cuts the words off that explain a code or a day. */
+/** Cuts the words off that explain a code. */
 export function cutWords(tables: Tables): Tables {
   const cut = (row: readonly string[]) => [
     (row[0] ?? "").replace(/^(?:.* )?([A-Z]+_[A-Z_]+)(?: .*)?$/, "$1"),
-    ...row.slice(1).map((cell) => cell.replace(/^(\d{4}-\d\d-\d\d) .*/, "$1")),
+    ...row.slice(1),
   ];
   return Object.fromEntries(Object.entries(tables).map(([caption, rows]) => [caption, rows.map(cut)]));
 }
