@@ -1,6 +1,7 @@
 import { HOUR_MS } from "../../base/calendar.ts";
 import { deleteInBatches, type TaskContext, type UpkeepTask } from "../../database/upkeep/mod.ts";
 import { LATENCY_KEPT_HOURS } from "./bounds.ts";
+import { mergeLatency } from "./merge_latency.ts";
 
 /** A row that lies further ahead was written by a wrong clock. */
 const MOST_AHEAD_MS = HOUR_MS;
@@ -8,8 +9,11 @@ const MOST_AHEAD_MS = HOUR_MS;
 export const latencyUpkeep: UpkeepTask = {
   name: "latency",
   everyMs: 600_000,
-  failed: "Could not delete old latencies of requests: it is tried again",
-  run: deleteOldLatency,
+  failed: "Could not delete or merge old latencies of requests: it is tried again",
+  async run(context) {
+    await deleteOldLatency(context);
+    await mergeLatency(context);
+  },
 };
 
 /**

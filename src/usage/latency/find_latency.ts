@@ -7,6 +7,7 @@ import { BOUNDS_SECONDS, LATENCY_KEPT_HOURS } from "./bounds.ts";
 import type { EndpointLatency, Measured } from "./endpoint_latency.ts";
 import { comparedTimesOf, type LatencyQuery, stepOf } from "./latency_query.ts";
 import { HEALTH, rankEndpoints } from "./rank_endpoints.ts";
+import { sumsOfBuckets } from "./sums_of_buckets.ts";
 
 /**
  * Finds each endpoint that had a request in a span, the worst first, as {@linkcode rankEndpoints} says. Refuses a span that is
@@ -78,15 +79,10 @@ interface Step extends Sums {
   readonly at: Date;
 }
 
-/**
- * The sums of a group. Each bucket is added by itself, as a float, which is exact for counts: adding integers of 8 bytes
- * takes several times as long, and unnesting all rows longer still.
- */
+/** The sums of a group. */
 function sums(sql: Sql) {
-  const buckets = [...BOUNDS_SECONDS, Number.POSITIVE_INFINITY].map(
-    (_, index) => sql`${index === 0 ? sql`` : sql`,`} sum(buckets[${index + 1}::integer]::float8)`,
-  );
-  return sql`sum(refused)::bigint as refused, sum(failed)::bigint as failed, json_build_array(${buckets}) as buckets`;
+  return sql`sum(refused)::bigint as refused, sum(failed)::bigint as failed,
+             json_build_array(${sumsOfBuckets(sql)}) as buckets`;
 }
 
 function addUp(rows: readonly Sums[]): Sums {
