@@ -47,6 +47,9 @@ export async function findLatency(
         lastHour: toMeasured(addUp(rows.filter(({ at }) => at >= lastHour))),
         dayBefore: toMeasured(addUp(rows.filter(({ at }) => at >= dayBefore && at < lastHour))),
         steps: steps.map((row) => ({ at: row.at, ...toMeasured(row) })),
+        hours: [...Map.groupBy(steps, ({ at }) => at.getTime() - (at.getTime() % HOUR_MS))].map(
+          ([hourMs, rows]) => ({ at: new Date(hourMs), ...toMeasured(addUp(rows)) }),
+        ),
       };
     }),
   );

@@ -10,6 +10,7 @@
  * it, the style shows the values of one column, at first the newest. The script moves to another column with the arrow
  * keys.
  */
+import type { Child } from "hono/jsx";
 import { renderCount } from "../../../../base/render_count.ts";
 import { scriptPath } from "../assets.ts";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
@@ -79,7 +80,9 @@ export function Bars({ caption, columnName, parts, series, unit, compared, limit
           </p>
           <Legend {...stack} caption={caption} limit={limit} hasLine={line !== undefined} />
           <Plot {...stack} caption={caption} limit={line} highest={Math.max(highest, line?.value ?? 0)} />
-          <Numbers {...stack} caption={caption} columnName={columnName} />
+          <Numbers caption={caption}>
+            <BarNumbers {...stack} caption={caption} columnName={columnName} />
+          </Numbers>
         </>
       )}
     </figure>
@@ -339,7 +342,20 @@ function Labels({ labels }: { readonly labels: readonly string[] }) {
   });
 }
 
-function Numbers({ caption, columnName, parts, series }: Stack & { caption: string; columnName: string }) {
+/** The numbers of a chart in a table, which are folded. */
+export function Numbers({ caption, children }: { readonly caption: string; readonly children: Child }) {
+  return (
+    <details class="numbers">
+      <summary>Numbers</summary>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: numbers wider than a phone scroll, also by keyboard. */}
+      <section tabIndex={0} aria-label={`Numbers: ${caption}`}>
+        {children}
+      </section>
+    </details>
+  );
+}
+
+function BarNumbers({ caption, columnName, parts, series }: Stack & { caption: string; columnName: string }) {
   const columns = [
     {
       label: columnName,
@@ -355,18 +371,12 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
     ...(parts.length > 1 ? [numeric("All", (bar: Bar) => renderCount(sumOf(bar)))] : []),
   ];
   return (
-    <details class="numbers">
-      <summary>Numbers</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: numbers wider than a phone scroll, also by keyboard. */}
-      <section tabIndex={0} aria-label={`Numbers: ${caption}`}>
-        <Table
-          caption={caption}
-          columns={columns}
-          rows={series.toReversed()}
-          stays={parts.length === 1 ? "few" : "matrix"}
-        />
-      </section>
-    </details>
+    <Table
+      caption={caption}
+      columns={columns}
+      rows={series.toReversed()}
+      stays={parts.length === 1 ? "few" : "matrix"}
+    />
   );
 }
 
