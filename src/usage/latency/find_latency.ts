@@ -94,7 +94,9 @@ function addUp(rows: readonly Sums[]): Sums {
   for (const row of rows) {
     refused += row.refused;
     failed += row.failed;
-    for (const [index, count] of row.buckets.entries()) buckets[index] = (buckets[index] ?? 0) + count;
+    // Not `entries()`, which takes several times as long for the thousands of rows of a page.
+    for (let index = 0; index < row.buckets.length; index++)
+      buckets[index] = (buckets[index] ?? 0) + (row.buckets[index] ?? 0);
   }
   return { refused, failed, buckets };
 }
