@@ -134,6 +134,8 @@ describe("Health", () => {
       ...["checks of keys 27,048 288 0", "heartbeats of machines 320 0 0", "events 31 0 31"],
     ]);
     expect(attributesOf(text, "td [role=img]", "aria-label")[0]).toMatch(/^Most at \d\d:00: 1,242$/);
+    // The small charts leave out the hour that is not over.
+    expect(attributesOf(text, "td .line", "viewBox")).toEqual(Array<string>(3).fill("0 0 23 20"));
     expect(textsOf(text, ".total")[0]).toMatch(/^27,\d{3} requests, 1\d % less than in the 24 hours before$/);
     expect(await open("viewer", linkTo(text, "Show unusual hours"))).toContain(
       "Unusual hours, the latest first",
