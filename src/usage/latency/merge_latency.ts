@@ -1,10 +1,11 @@
 import { HOUR_MS } from "../../base/calendar.ts";
 import type { TaskContext } from "../../database/upkeep/mod.ts";
 import { addedToRow, SHARED } from "./add_latency.ts";
+import { STEP_MS } from "./bounds.ts";
 import { sumsOfBuckets } from "./sums_of_buckets.ts";
 
-/** The page Health shows each process by itself, in its last hour. After two hours no row of a process is needed. */
-const MERGED_AFTER_MS = 2 * HOUR_MS;
+/** The page Health shows each process by itself, in its last hour and the five minutes in which that begins. */
+const MERGED_AFTER_MS = HOUR_MS + 2 * STEP_MS;
 
 /**
  * Merges the rows of all processes in five minutes that lie back, because every page reads a day of them: with 16 processes it

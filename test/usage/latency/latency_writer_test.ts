@@ -154,7 +154,7 @@ describe("deleteOldLatency()", () => {
 });
 
 describe("mergeLatency()", () => {
-  const HOURS_AGO = [40, 3, 1] as const;
+  const HOURS_AGO = [40, 1.2, 1] as const;
   const nowMs = Date.now();
   const count = (ms: number) => ({ endpoint: "validate", refused: 1, failed: 0, buckets: bucketsOf(ms) });
 
@@ -179,7 +179,7 @@ describe("mergeLatency()", () => {
   const find = () =>
     findLatency(database, { from: new Date(nowMs - 47 * HOUR_MS), to: new Date(nowMs + 60_000) });
 
-  test("merges the rows of processes that are older than two hours, and changes no number", async () => {
+  test("merges the rows of processes that are older than the last hour, and changes no number", async () => {
     const [one, other] = [newUuid(), newUuid()];
     await addHours(one, other, newUuid());
     const before = await find();
