@@ -18,7 +18,7 @@ export const LIMITED_ENDPOINTS = [
 ] as const;
 export type LimitedEndpoint = (typeof LIMITED_ENDPOINTS)[number];
 
-const NAMES: Readonly<Record<LimitedEndpoint, string>> = {
+const NAMES: Readonly<Record<LimitedEndpoint | "health" | "jwks" | "openapi", string>> = {
   validate: "checks of keys",
   refresh: "refreshed licenses",
   revoke: "revocations",
@@ -32,11 +32,14 @@ const NAMES: Readonly<Record<LimitedEndpoint, string>> = {
   machine_heartbeat: "heartbeats of machines",
   machine_release: "releases of machines",
   machine_list: "lists of machines",
+  health: "checks of the health",
+  jwks: "public keys",
+  openapi: "descriptions of the API",
 };
 
 /** Returns what clients ask an endpoint for, such as `checks of keys`. Another endpoint is its own name. */
 export function nameOfEndpoint(endpoint: string): string {
-  return Object.hasOwn(NAMES, endpoint) ? NAMES[endpoint as LimitedEndpoint] : endpoint;
+  return Object.hasOwn(NAMES, endpoint) ? NAMES[endpoint as keyof typeof NAMES] : endpoint;
 }
 
 /** The endpoints at which the limit of a key grows with the machines of its license, so that all of them can start at once. */

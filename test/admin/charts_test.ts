@@ -69,6 +69,16 @@ test("toShort() renders the numbers of axes", () => {
   expect([0, 500, 2_000, 20_000, 1_500_000].map(toShort)).toEqual(["0", "500", "2,000", "20K", "1.5M"]);
 });
 
+/** Each bar with its left side, and how far it reaches, in thousandths of the height. */
+function barsOf(html: string): string[] {
+  return [...html.matchAll(/<path class="(part-\d)" d="([^"]+)"/g)].flatMap(([, part, path = ""]) =>
+    [...path.matchAll(/M(\d+) (\d+)h8v-(\d+)h-8z/g)].map(([, x, y, height]) => {
+      const base = 1_000 - Number(y);
+      return `${part}: ${x} ${base > 0 ? `from ${base} ` : ""}to ${base + Number(height)}`;
+    }),
+  );
+}
+
 describe("Bars()", () => {
   test("has the values of each column, the sum as its headline, and a table with the newest first", () => {
     const html = bars({ series: months([0, 1_234, 40]) });
@@ -104,8 +114,7 @@ describe("Bars()", () => {
 
   test("draws bars in proportion, each at least visible, and none for 0", () => {
     const html = bars({ series: months([0, 1, 500, 1_000]) });
-    const heights = [...html.matchAll(/<rect x[^>]*height="([\d.]+%)" class="part-0"/g)].map(([, h]) => h);
-    expect(heights).toEqual(["0.75%", "50%", "100%"]);
+    expect(barsOf(html)).toEqual(["part-0: 11 to 8", "part-0: 21 to 500", "part-0: 31 to 1000"]);
   });
 
   test("hatches a bar whose time is not over, and says so in the legend, in its values and in the table", () => {
@@ -176,12 +185,9 @@ describe("Bars() of several parts", () => {
   );
 
   test("stacks the parts from the bottom up", () => {
-    const marks = [...html.matchAll(/y="([\d.]+%)" height="([\d.]+%)" class="(part-\d)"/g)];
-    expect(marks.map(([, y, height, part]) => `${part} ${y} ${height}`)).toEqual([
-      "part-0 90% 10%",
-      "part-1 70% 20%",
-      "part-2 0% 70%",
-      "part-0 50% 50%",
+    expect(barsOf(html)).toEqual([
+      ...["part-0: 1 to 100", "part-0: 11 to 500"],
+      ...["part-1: 1 from 100 to 300", "part-2: 1 from 300 to 1000"],
     ]);
   });
 

@@ -129,16 +129,20 @@ describe("Health", () => {
     expect(links.map((href) => /endpoint=(\w+)/.exec(href)?.[1])).toEqual([
       ...["validate", "machine_heartbeat", "analytics"],
     ]);
-    const endpoints = textsOf(text, "tbody tr").filter((row) => /^(validate|machine|analytics)/.test(row));
-    expect(endpoints).toEqual(["validate 27,048 288 0", "machine_heartbeat 320 0 0", "analytics 31 0 31"]);
+    const endpoints = textsOf(text, "tbody tr").filter((row) => /^(checks|heartbeats|events)/.test(row));
+    expect(endpoints).toEqual([
+      ...["checks of keys 27,048 288 0", "heartbeats of machines 320 0 0", "events 31 0 31"],
+    ]);
     expect(attributesOf(text, "td [role=img]", "aria-label")[0]).toMatch(/^Most at \d\d:00: 1,242$/);
+    // The small charts leave out the hour that is not over.
+    expect(attributesOf(text, "td .line", "viewBox")).toEqual(Array<string>(3).fill("0 0 23 20"));
     expect(textsOf(text, ".total")[0]).toMatch(/^27,\d{3} requests, 1\d % less than in the 24 hours before$/);
     expect(await open("viewer", linkTo(text, "Show unusual hours"))).toContain(
       "Unusual hours, the latest first",
     );
 
-    const one = await open("viewer", linkTo(text, "analytics"));
-    expect(one).toContain("Requests by hour, analytics");
+    const one = await open("viewer", linkTo(text, "events"));
+    expect(one).toContain("Requests by hour, events");
     expect(textsOf(one, ".total")).toEqual(["31 requests, none in the 24 hours before"]);
     const numbers = textsOf(one, ".numbers tbody tr");
     expect(numbers).toHaveLength(24);

@@ -60,7 +60,7 @@ test("has each endpoint with its five minutes, over all processes", async () => 
   ]);
 });
 
-test("has the marks of the span: deploys, starts, failovers and the last backup", async () => {
+test("has the marks of the span: deploys, starts, failovers and backups", async () => {
   await admin.database.query(
     (sql) => sql`
       insert into starts (kind, id, version, at)
@@ -69,15 +69,22 @@ test("has the marks of the span: deploys, starts, failovers and the last backup"
              ('database', 'e', '7 01', '2026-11-22T01:00:00Z'), ('database', 'f', '7 01', '2026-11-22T02:00:00Z'),
              ('database', 'g', '7 02', '2026-11-22T11:40:00Z')`,
   );
+  // The last backup can have been taken by a program that noted only that one.
   await admin.database.query(
-    (sql) => sql`insert into last_backup (taken_at) values ('2026-11-22T03:15:00Z')`,
+    (sql) => sql`insert into last_backup (taken_at) values ('2026-11-22T09:15:00Z')`,
+  );
+  await admin.database.query(
+    (sql) => sql`
+      insert into taken_backups (at)
+      values ('2026-11-20T03:15:00Z'), ('2026-11-22T03:15:00Z'), ('2026-11-22T12:07:00Z')`,
   );
   const { body } = await call();
   expect(body.marks).toEqual([
     // The server of 01:00 may have run for long before it was noticed first.
     { at: "2026-11-22T02:00:00Z", kind: "database_start", says: "PostgreSQL was started again" },
-    { at: "2026-11-22T03:15:00Z", kind: "backup", says: "the last backup was taken" },
+    { at: "2026-11-22T03:15:00Z", kind: "backup", says: "a backup was taken" },
     { at: "2026-11-22T08:00:00Z", kind: "process_start", says: "a process of version 0.4.0 was started" },
+    { at: "2026-11-22T09:15:00Z", kind: "backup", says: "a backup was taken" },
     { at: "2026-11-22T11:00:30Z", kind: "deploy", says: "version 0.5.0 was started in place of 0.4.0" },
     { at: "2026-11-22T11:40:00Z", kind: "failover", says: "another database server answered than before" },
   ]);

@@ -13,6 +13,7 @@ export interface Seen {
 /** Returns paths for `operators_data.sql`: every page for reading, with rare and frequent conditions. */
 export function consoleRequests({ largest, small, key, now }: Seen): string[] {
   const month = now.toISOString().slice(0, 7);
+  const aWhileAgo = `${new Date(now.getTime() - 7_200_000).toISOString().slice(0, 19)}Z`;
   const keys = [
     ...[
       "",
@@ -68,7 +69,12 @@ export function consoleRequests({ largest, small, key, now }: Seen): string[] {
   ];
   return [
     ...texts.map((text) => `search?${new URLSearchParams({ q: text })}`),
-    ...["overview", "keys/issue", `keys/${key}`, "models", "health", "health/latency", "access"],
+    ...["overview", "keys/issue", `keys/${key}`, "models", "health", "access"],
+    ...[
+      "health/latency",
+      "health/latency?endpoint=analytics",
+      `health/latency?endpoint=analytics&at=${aWhileAgo}`,
+    ],
     ...keys.map((query) => `keys?${query}`),
     ...[
       "accounts",

@@ -183,5 +183,23 @@ counted as (
 insert into activity_days (day, endpoint, code, reason, count)
 select (hour at time zone 'UTC')::date, endpoint, code, reason, sum(count) from counted group by 1, 2, 3, 4;
 
+-- Two days of ten endpoints, as the upkeep leaves those of 16 processes: each has rows of its own for the last 80 minutes. Events
+-- are slow since an hour.
+insert into latency_steps (at, endpoint, process_id, refused, failed, buckets)
+  select at, endpoint,
+         case when ago > 16 then '00000000-0000-0000-0000-000000000000' else pg_temp.uuid_of(now(), process) end::uuid,
+         2 * each / 100, (ago % 50 = 3)::integer,
+         array(select each * coalesce(shares[bucket - case when ago <= 12 and endpoint = 'analytics' then 3 else 0 end], 0) / 1000
+                 from generate_series(1, 16) as bucket order by bucket)
+    from generate_series(575, 0, -1) as ago
+         cross join unnest('{validate,refresh,analytics,analytics_batch,license,models,downloads,machine_heartbeat,jwks,health}'::text[])
+                    with ordinality as named (endpoint, nth)
+         cross join generate_series(1, case when ago > 16 then 1 else 16 end) as process,
+         lateral (select date_bin('5 minutes', current_setting('bench.until')::timestamptz, 'epoch') - ago * interval '5 minutes' as at,
+                         floor((1 + pg_temp.draw(ago * 16 + process, nth)) * case when ago > 16 then 80000 else 5000 end / nth)::bigint
+                           as each,
+                         case when nth % 2 = 1 then '{0,20,80,200,300,200,120,50,20,8,2}'::integer[]
+                           else '{250,480,200,50,15,4,1}' end as shares) as drawn;
+
 set session_replication_role = origin;
 drop table plan;

@@ -2,8 +2,10 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { type Actor, listAudit } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/base/calendar.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { parseId } from "../../src/base/ids.ts";
+import { newUuid, parseId } from "../../src/base/ids.ts";
+import { removeDemo } from "../../src/cli/demo/remove_demo.ts";
 import { type Database, openSession } from "../../src/database/mod.ts";
+import { listStarts } from "../../src/database/processes/mod.ts";
 import {
   findKey,
   generateApiKey,
@@ -31,11 +33,19 @@ import {
   type KeyConditions,
   MOST_DAYS_LEFT,
 } from "../../src/usage/figures/mod.ts";
+import {
+  addLatency,
+  completeLatencyQuery,
+  findLatency,
+  STEP_MS,
+  slowerFactorOf,
+} from "../../src/usage/latency/mod.ts";
 import { countUse, importedUsageCte, readUsageDays } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { addDemo } from "../support/demo.ts";
-import { BRAND, orThrow } from "../support/issue.ts";
+import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 import { useTestDatabase } from "../support/use.ts";
 
 const NOW = new Date("2026-11-22T15:43:44Z");
@@ -217,6 +227,19 @@ describe("The history of a demo", () => {
     expect(await findActivity(server.database, { ...query, from: new Date("2026-08-25") })).toEqual([]);
   });
 
+  test("has a day of latencies, in which events became slow an hour ago, when a process was started", async () => {
+    const query = completeLatencyQuery({}, NOW);
+    const found = orThrow(await findLatency(server.database, query));
+    expect(found.map(({ endpoint }) => endpoint)).toEqual(["analytics", "validate", "refresh"]);
+    expect(found.map((endpoint) => slowerFactorOf(endpoint) > 3)).toEqual([true, false, false]);
+    // The five minutes that are not over have none.
+    expect(found[0]?.steps.at(-1)?.at).toEqual(new Date("2026-11-22T15:35:00Z"));
+    expect(found[0]?.steps).toHaveLength(287);
+    expect((await listStarts(server.database, query)).map(({ at }) => at)).toEqual([
+      new Date("2026-11-22T14:40:00Z"),
+    ]);
+  });
+
   test("is counted by day, also today, which has no events", async () => {
     const clock = createTestClock(NOW.toISOString());
     await countUse(server.database, { clock, isStopping: () => false });
@@ -279,6 +302,19 @@ async function shownOf(database: Database, name: string): Promise<unknown> {
   });
   return JSON.parse(shown);
 }
+
+test("removeDemo() removes the latencies of a demo and their start, and leaves those of others", async () => {
+  await using other = await createTestDatabase();
+  const query = completeLatencyQuery({}, NOW);
+  await addDemo(other, NOW);
+  const atMs = NOW.getTime() - DAY_MS / 24;
+  const count = { endpoint: "models", refused: 0, failed: 0, buckets: [1] };
+  await addLatency(other.database, [{ atMs: atMs - (atMs % STEP_MS), count }], { processUuid: newUuid() });
+  await removeDemo(other.database, { secrets: openSecrets(), actor: ACTOR, now: NOW });
+  const left = orThrow(await findLatency(other.database, query));
+  expect(left.map(({ endpoint }) => endpoint)).toEqual(["models"]);
+  expect(await listStarts(other.database, query)).toEqual([]);
+});
 
 test("The history of a demo is what the rooms would have written", async () => {
   await using other = await createTestDatabase();

@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../usage/activity/mod.ts";
+import { nameOfEndpoint } from "../../wire/mod.ts";
 import { Bars, Steps } from "../frame/console/components/charts.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 
@@ -50,7 +51,7 @@ export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
   return (
     <>
       <Bars
-        caption={`Requests by hour, ${endpoint ?? "all endpoints"}`}
+        caption={`Requests by hour, ${endpoint === undefined ? "all endpoints" : nameOfEndpoint(endpoint)}`}
         columnName="Hour"
         parts={["without an error", "refused", "failed"]}
         series={columns.slice(HOURS_BEFORE)}
@@ -63,12 +64,14 @@ export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
         columns={[
           {
             label: "Endpoint",
-            cell: ({ name }) => <a href={`/console/health?endpoint=${name}#requests`}>{name}</a>,
+            cell: ({ name }) => (
+              <a href={`/console/health?endpoint=${name}#requests`}>{nameOfEndpoint(name)}</a>
+            ),
           },
           numeric("Requests", ({ requests }) => renderCount(requests)),
           numeric("Refused", ({ refused }) => renderCount(refused)),
           numeric("Failed", ({ failed }) => renderCount(failed)),
-          { label: "By hour", cell: ({ rows }) => <Line columns={columnsOf(rows)} /> },
+          { label: "By hours that are over", cell: ({ rows }) => <Line columns={columnsOf(rows)} /> },
         ]}
         rows={endpoints}
       />
@@ -86,8 +89,20 @@ function sumOf(rows: readonly HourOfEndpoint[]) {
   return { requests: sum("requests"), refused: sum("refused"), failed: sum("failed") };
 }
 
-/** A small chart without an axis: all requests of each hour, and in front those that were refused or failed. */
-function Line({ columns }: { readonly columns: readonly { label: string; values: readonly number[] }[] }) {
+interface LineProps {
+  readonly columns: readonly {
+    readonly label: string;
+    readonly values: readonly number[];
+    readonly isOpen: boolean;
+  }[];
+}
+
+/**
+ * A small chart without an axis: all requests of each hour, and in front those that were refused or failed. It is too small for
+ * a hatch, so the hour that is not over is left out.
+ */
+function Line({ columns: all }: LineProps) {
+  const columns = all.filter(({ isOpen }) => !isOpen);
   const sums = columns.map(({ values: [good = 0, refused = 0, failed = 0] }) => [
     good + refused + failed,
     refused + failed,
@@ -95,6 +110,7 @@ function Line({ columns }: { readonly columns: readonly { label: string; values:
   ]);
   const counts = sums.map(([all = 0]) => all);
   const most = Math.max(...counts);
+  if (most <= 0) return <span class="muted">none</span>;
   return (
     <svg
       class="line"

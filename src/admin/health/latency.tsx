@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
+import { HOUR_MS } from "../../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { MAX_LOST_SECONDS } from "../../database/mod.ts";
@@ -10,22 +10,22 @@ import {
   LATENCY_CONDITIONS,
   LATENCY_KEPT_HOURS,
   type LatencyQuery,
-  type LatencyStep,
   latencyStepsOf,
-  type Measured,
   slowerFactorOf,
   WORST_FIRST,
 } from "../../usage/latency/mod.ts";
+import { nameOfEndpoint } from "../../wire/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
-import { type Column, numeric, Table } from "../frame/console/components/table.tsx";
+import { Numbers } from "../frame/console/components/charts.tsx";
+import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Minute, Pill } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { ENDPOINT } from "./endpoints.tsx";
-import { inMs } from "./in_ms.ts";
 import { indexOf, LatencyChart, type LatencyTimes, type NumberedMark, powersFor } from "./latency_chart.tsx";
 import { findPoint, Point } from "./latency_point.tsx";
+import { inMsOrNone, linked, measuredColumns, pathTo } from "./latency_table.tsx";
 import { findMarks, UNKNOWN_MARKS } from "./marks.ts";
 
 const { to } = LATENCY_CONDITIONS;
@@ -41,40 +41,37 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
   if (values.at && !isKept(values.at, now)) return REFUSED_AT;
   const isLatest = values.to === undefined || values.to >= now;
   const span = completeLatencyQuery({ to: isLatest ? now : values.to }, now);
-  const endpoints = await findLatency(options.database, { ...span, endpoint: values.endpoint });
+  const [endpoints, found, point] = await Promise.all([
+    findLatency(options.database, { ...span, endpoint: values.endpoint }),
+    findMarks(options.database, span),
+    values.endpoint && values.at
+      ? findPoint(options.database, { endpoint: values.endpoint, at: values.at, now })
+      : undefined,
+  ]);
   if (isRefusal(endpoints)) return endpoints;
-  const found = await findMarks(options.database, span);
-  const steps = latencyStepsOf(span);
   const times: LatencyTimes = {
-    steps,
+    steps: latencyStepsOf(span),
     marks: found.map((mark, index) => ({ ...mark, number: index + 1 })),
     powers: powersFor(endpoints),
+    now,
   };
-  const point =
-    values.endpoint && values.at
-      ? await findPoint(options.database, { endpoint: values.endpoint, at: values.at, now })
-      : undefined;
+  const to = isLatest ? undefined : span.to;
   return {
-    title: values.endpoint ? `Latency of ${values.endpoint}` : "Latency",
+    title: values.endpoint ? `Latency of ${nameOfEndpoint(values.endpoint)}` : "Latency",
     // A page that explains five minutes does not change.
     ...(isLatest && point === undefined && { script: "refresh" }),
     body: (
       <>
-        {point && <Point {...point} />}
+        {point && <Point {...point} to={to} />}
         {values.endpoint === undefined ? (
-          <AllEndpoints endpoints={endpoints} times={times} span={span} isLatest={isLatest} />
+          <AllEndpoints endpoints={endpoints} times={times} to={to} />
         ) : (
-          <OneEndpoint
-            found={endpoints[0]}
-            name={values.endpoint}
-            times={times}
-            to={isLatest ? undefined : span.to}
-          />
+          <OneEndpoint found={endpoints[0]} name={values.endpoint} times={times} to={to} />
         )}
         <Happened {...times} />
         <Times span={span} endpoint={values.endpoint} isLatest={isLatest} now={now} />
         <p class="hint">
-          {`Over all processes; each adds its counts once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. Counts are kept ${LATENCY_KEPT_HOURS} hours. A time lies within a bucket of the histogram, so it is not exact, and above 5 s nothing more is known.`}
+          {`Over all processes; each adds its counts once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. Counts are kept ${LATENCY_KEPT_HOURS} hours. The lower line leaves out the five minutes that are not over. A time lies within a bucket of the histogram, so it is not exact, and above 5 s nothing more is known.`}
         </p>
       </>
     ),
@@ -91,24 +88,14 @@ const REFUSED_AT = refuse("INVALID_REQUEST", `Nothing is shown: ${NOT_KEPT}`, {
   fields: [{ field: "at", error: NOT_KEPT }],
 });
 
-/** The address of the page, of one endpoint or of five minutes. */
-function pathTo(asked: { endpoint?: string | undefined; to?: Date | undefined; at?: Date }): string {
-  const fields = Object.entries(asked).flatMap(([name, value]): [string, string][] =>
-    value === undefined ? [] : [[name, value instanceof Date ? toTimestamp(value) : value]],
-  );
-  const query = new URLSearchParams(fields);
-  return `/console/health/latency${query.size > 0 ? `?${query}` : ""}`;
-}
-
 interface AllEndpointsProps {
   readonly endpoints: readonly EndpointLatency[];
   readonly times: LatencyTimes;
-  readonly span: LatencyQuery;
-  readonly isLatest: boolean;
+  /** The end of the time; undefined for the latest. */
+  readonly to: Date | undefined;
 }
 
-function AllEndpoints({ endpoints, times, span, isLatest }: AllEndpointsProps) {
-  const to = isLatest ? undefined : span.to;
+function AllEndpoints({ endpoints, times, to }: AllEndpointsProps) {
   if (endpoints.length === 0)
     return (
       <p class="empty">
@@ -118,11 +105,11 @@ function AllEndpoints({ endpoints, times, span, isLatest }: AllEndpointsProps) {
   return (
     <>
       <Table
-        caption={`The last hour${isLatest ? "" : " of this time"}. ${WORST_FIRST}`}
+        caption={`The last hour${to === undefined ? "" : " of this time"}. ${WORST_FIRST}`}
         columns={[
           {
             label: "Endpoint",
-            cell: ({ endpoint }) => <a href={pathTo({ endpoint, to })}>{endpoint}</a>,
+            cell: ({ endpoint }) => <a href={pathTo({ endpoint, to })}>{nameOfEndpoint(endpoint)}</a>,
           },
           { label: "State", cell: stateOf },
           ...measuredColumns<EndpointLatency>(({ lastHour }) => lastHour),
@@ -135,7 +122,9 @@ function AllEndpoints({ endpoints, times, span, isLatest }: AllEndpointsProps) {
           {...times}
           hasLegend={index === 0}
           endpoint={endpoint}
-          caption={<a href={pathTo({ endpoint: endpoint.endpoint, to })}>{endpoint.endpoint}</a>}
+          caption={
+            <a href={pathTo({ endpoint: endpoint.endpoint, to })}>{nameOfEndpoint(endpoint.endpoint)}</a>
+          }
         />
       ))}
     </>
@@ -156,20 +145,6 @@ function stateOf(endpoint: EndpointLatency) {
   );
 }
 
-/** The columns that tables of requests share. */
-function measuredColumns<Row>(of: (row: Row) => Measured): readonly Column<Row>[] {
-  return [
-    numeric("Requests", (row) => renderCount(of(row).requests)),
-    numeric("Refused", (row) => renderCount(of(row).refused)),
-    numeric("Failed", (row) => renderCount(of(row).failed)),
-    numeric("Half within", (row) => inMsOrNone(of(row).p50Ms)),
-    numeric("95 % within", (row) => inMsOrNone(of(row).p95Ms)),
-    numeric("99 % within", (row) => inMsOrNone(of(row).p99Ms)),
-  ];
-}
-
-const inMsOrNone = (ms: number | null) => (ms === null ? <span class="muted">none</span> : inMs(ms));
-
 /** How many of the slowest five minutes are named. */
 const MOST_SLOWEST = 5;
 
@@ -180,7 +155,7 @@ interface OneEndpointProps {
   readonly to: Date | undefined;
 }
 
-/** The chart of an endpoint with its values, its slowest five minutes, and all of them in a table. */
+/** The chart of an endpoint with its values, its hours in a table, and its slowest five minutes. */
 function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
   const all = (
     <p class="actions">
@@ -194,38 +169,33 @@ function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
         {all}
       </>
     );
-  const columns: readonly Column<LatencyStep>[] = [
-    {
-      label: "From",
-      cell: ({ at }) => (
-        <a href={`${pathTo({ endpoint: name, to, at })}#point`}>
-          <Minute at={at} />
-        </a>
-      ),
-    },
-    ...measuredColumns<LatencyStep>((step) => step),
-  ];
   const slowest = found.steps.toSorted((one, other) => (other.p95Ms ?? 0) - (one.p95Ms ?? 0));
   return (
     <>
-      <LatencyChart {...times} endpoint={found} caption={name} hasValues>
-        <details class="numbers">
-          <summary>Numbers</summary>
+      <LatencyChart {...times} endpoint={found} caption={nameOfEndpoint(name)} hasValues>
+        <Numbers caption={nameOfEndpoint(name)}>
           <Table
-            caption="Each five minutes lead to their refusals and keys"
-            columns={columns}
-            rows={found.steps.toReversed()}
+            caption="By hour; each hour leads to its five minutes, and those to their refusals and keys"
+            // The first five minutes of the hour that had a request: its beginning may lie before this time.
+            columns={linked(name, to, { hash: "hour", atOf: (hour) => firstOf(hour, found.steps) })}
+            rows={found.hours.toReversed()}
+            stays="matrix"
           />
-        </details>
+        </Numbers>
       </LatencyChart>
       <Table
         caption="The slowest five minutes; each leads to its refusals and keys"
-        columns={columns}
+        columns={linked(name, to)}
         rows={slowest.slice(0, MOST_SLOWEST)}
       />
       {all}
     </>
   );
+}
+
+/** Returns the first five minutes of an hour. */
+function firstOf(hour: Date, steps: EndpointLatency["steps"]): Date {
+  return steps.find(({ at }) => at >= hour)?.at ?? hour;
 }
 
 /** What happened to the installation. */

@@ -7,7 +7,8 @@
 import type { Child } from "hono/jsx";
 import { toTimestamp } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
-import type { EndpointLatency, LatencyStep } from "../../usage/latency/mod.ts";
+import { type EndpointLatency, type LatencyStep, STEP_MS } from "../../usage/latency/mod.ts";
+import { nameOfEndpoint } from "../../wire/mod.ts";
 import { Legend, percent, Steps, Values } from "../frame/console/components/charts.tsx";
 import { toShort } from "../frame/console/components/scale.ts";
 import { inMs } from "./in_ms.ts";
@@ -25,6 +26,7 @@ export interface LatencyTimes {
   readonly marks: readonly NumberedMark[];
   /** The powers of ten that the scale has above {@linkcode LOWEST_MS}. */
   readonly powers: number;
+  readonly now: Date;
 }
 
 const LOWEST_MS = 0.1;
@@ -53,7 +55,7 @@ export function LatencyChart(props: LatencyChartProps) {
   const columns = steps.map((at) => byTime.get(at.getTime()));
   const shares = (of: "p50Ms" | "p95Ms" | "p99Ms") =>
     columns.map((step) => (step === undefined ? 0 : shareOf(step[of] ?? 0, powers)));
-  const name = `Time until the answer, ${endpoint.endpoint}`;
+  const name = `Time until the answer, ${nameOfEndpoint(endpoint.endpoint)}`;
   return (
     <figure class="chart latency">
       <figcaption>{caption}</figcaption>
@@ -86,15 +88,30 @@ export function LatencyChart(props: LatencyChartProps) {
         {hasValues && (
           <Values caption={name} texts={columns.map((step, index) => describeStep(step, times, index))} />
         )}
-        <Requests columns={columns} />
+        <Requests
+          columns={columns.filter((step) => step === undefined || !isOpen(step.at, times.now))}
+          width={columns.length}
+        />
       </div>
       {children}
     </figure>
   );
 }
 
+/** Tells whether five minutes are not over, so that their requests will grow. */
+export function isOpen(at: Date, now: Date): boolean {
+  return now.getTime() - at.getTime() < STEP_MS;
+}
+
+interface RequestsProps {
+  /** The five minutes that are over. */
+  readonly columns: readonly (LatencyStep | undefined)[];
+  /** All five minutes of the chart above. */
+  readonly width: number;
+}
+
 /** The requests below the chart, and in front those that were refused or failed. */
-function Requests({ columns }: { readonly columns: readonly (LatencyStep | undefined)[] }) {
+function Requests({ columns, width }: RequestsProps) {
   const requests = columns.map((step) => step?.requests ?? 0);
   const most = Math.max(1, ...requests);
   const errors = columns.map((step) => (step ? step.refused + step.failed : 0));
@@ -105,7 +122,7 @@ function Requests({ columns }: { readonly columns: readonly (LatencyStep | undef
       </span>
       <svg
         class="line"
-        viewBox={`0 0 ${columns.length} 20`}
+        viewBox={`0 0 ${width} 20`}
         preserveAspectRatio="none"
         role="img"
         aria-label={`At most ${renderCount(most)} requests in five minutes`}
@@ -194,7 +211,11 @@ function describeLatency({ lastHour, dayBefore }: EndpointLatency): string {
 }
 
 /** Returns the lines that the pointer shows at five minutes. */
-function describeStep(step: LatencyStep | undefined, { steps, marks }: LatencyTimes, index: number): string {
+function describeStep(
+  step: LatencyStep | undefined,
+  { steps, marks, now }: LatencyTimes,
+  index: number,
+): string {
   const at = steps[index];
   const happened = marks.filter((mark) => indexOf(mark.at, steps) === index);
   const lines = step
@@ -204,5 +225,6 @@ function describeStep(step: LatencyStep | undefined, { steps, marks }: LatencyTi
         `requests ${renderCount(step.requests)}, refused ${renderCount(step.refused)}, failed ${renderCount(step.failed)}`,
       ]
     : ["no request"];
-  return [at && timeOf(at), ...lines, ...happened.map(({ says }) => says)].join("\n");
+  const title = at && `${timeOf(at)}${isOpen(at, now) ? ", not over" : ""}`;
+  return [title, ...lines, ...happened.map(({ says }) => says)].join("\n");
 }

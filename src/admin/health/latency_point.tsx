@@ -6,12 +6,13 @@ import { renderCount } from "../../base/render_count.ts";
 import type { Database } from "../../database/mod.ts";
 import { findErrorsOfHour, goBack, type Unusual } from "../../usage/activity/mod.ts";
 import { findLatency, type LatencyStep, STEP_MS, stepOf } from "../../usage/latency/mod.ts";
-import { sentenceOfCode } from "../../wire/mod.ts";
+import { nameOfEndpoint, sentenceOfCode } from "../../wire/mod.ts";
 import { findKeysOfHours, type KeysOfHours, RefusedKeys } from "../activity/refused_keys.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { Lines, Minute } from "../frame/console/components/values.tsx";
 import { inMs } from "./in_ms.ts";
 import { timeOf } from "./latency_chart.tsx";
+import { linked } from "./latency_table.tsx";
 import { findMarks, type HealthMark } from "./marks.ts";
 
 interface ErrorOfHour {
@@ -27,8 +28,8 @@ interface PointFacts {
   readonly endpoint: string;
   /** The beginning of the five minutes. */
   readonly at: Date;
-  /** Undefined if there was no request. */
-  readonly step: LatencyStep | undefined;
+  /** The five minutes of the hour that had a request, the earliest first. */
+  readonly steps: readonly LatencyStep[];
   /** The errors of the endpoint in the hour. */
   readonly errors: readonly ErrorOfHour[];
   readonly keys: KeysOfHours;
@@ -49,19 +50,19 @@ export async function findPoint(
 ): Promise<PointFacts> {
   const at = stepOf(asked);
   const to = new Date(at.getTime() + STEP_MS);
+  const hour = goBack(at, "hour", 0);
   const [latencies, answers, marks] = await Promise.all([
-    findLatency(database, { from: at, to, endpoint }),
+    findLatency(database, { from: hour, to: new Date(hour.getTime() + HOUR_MS), endpoint }),
     findErrorsOfHour(database, { at, endpoint }),
     // A mark explains five minutes if it lies in them or in the hour before.
     findMarks(database, { from: new Date(at.getTime() - HOUR_MS), to }),
   ]);
   if (isRefusal(latencies)) throw new Error(latencies.sentence);
-  const [step] = latencies[0]?.steps ?? [];
   const errors = answers.map(
     ({ code, count, countOfAll }): ErrorOfHour => ({
       count,
       ofAll: {
-        ...{ at: goBack(at, "hour", 0), name: code, count: countOfAll },
+        ...{ at: hour, name: code, count: countOfAll },
         ...{ kind: "high", lowest: 0, highest: 0 },
       },
     }),
@@ -71,17 +72,23 @@ export async function findPoint(
     errors.map(({ ofAll }) => ofAll),
     { now },
   );
-  return { endpoint, at, step, errors, keys, marks };
+  return { endpoint, at, steps: latencies[0]?.steps ?? [], errors, keys, marks };
 }
 
-export function Point({ endpoint, at, step, errors, keys, marks }: PointFacts) {
+interface PointProps extends PointFacts {
+  /** The end of the time of the page; undefined for the latest. */
+  readonly to: Date | undefined;
+}
+
+export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointProps) {
+  const step = steps.find((one) => one.at.getTime() === at.getTime());
   const end = new Date(at.getTime() + STEP_MS);
   const hour = goBack(at, "hour", 0);
   const hourEnd = new Date(hour.getTime() + HOUR_MS);
   const activity = new URLSearchParams({ by: "code", step: "hour", to: toTimestamp(hourEnd) });
   return (
     <>
-      <h2 id="point" tabindex={-1}>{`${endpoint} from ${timeOf(at)} to ${timeOf(end)}`}</h2>
+      <h2 id="point" tabindex={-1}>{`${nameOfEndpoint(endpoint)} from ${timeOf(at)} to ${timeOf(end)}`}</h2>
       {step === undefined ? (
         <p class="muted">No request was counted in these five minutes.</p>
       ) : (
@@ -127,6 +134,14 @@ export function Point({ endpoint, at, step, errors, keys, marks }: PointFacts) {
           <p class="muted">{`This endpoint answered no error from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>
         }
       />
+      <div id="hour" tabindex={-1}>
+        <Table
+          caption={`The five minutes from ${timeOf(hour)} to ${timeOf(hourEnd)}; each leads to its refusals and keys`}
+          columns={linked(endpoint, to)}
+          rows={steps}
+          none={<p class="muted">{`No request was counted from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>}
+        />
+      </div>
       <p class="actions">
         <a href={`/console/activity?${activity}#rows`}>Show all activity until then, with the refused keys</a>
       </p>

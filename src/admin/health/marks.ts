@@ -1,7 +1,7 @@
 /** What happened to the installation in a span of time, and can explain a change of the latency. */
 import type { Database } from "../../database/mod.ts";
 import { listStarts, type Start } from "../../database/processes/mod.ts";
-import { findLastBackup } from "../../installation/backup/mod.ts";
+import { listTakenAt, MOST_TAKEN } from "../../installation/backup/mod.ts";
 
 export const MARK_KINDS = ["deploy", "process_start", "failover", "database_start", "backup"] as const;
 
@@ -16,25 +16,21 @@ export interface HealthMark {
 const MOST_MARKS = 200;
 
 /** What cannot be known, for people. */
-export const UNKNOWN_MARKS =
-  "Of the backups only the last one is known, and of each start the minute in which it was noticed";
+export const UNKNOWN_MARKS = `Of the backups only the last ${MOST_TAKEN} are known, and of each start the minute in which it was noticed`;
 
 /** Finds the marks of a span, the earliest first. */
 export async function findMarks(
   database: Database,
   { from, to }: { readonly from: Date; readonly to: Date },
 ): Promise<readonly HealthMark[]> {
-  const [starts, { takenAt }] = await Promise.all([
+  const [starts, backups] = await Promise.all([
     listStarts(database, { from, to }),
-    // Only the time of the backup is used, and not whether the next one is overdue.
-    findLastBackup(database, { now: to, overdueHours: 0 }),
+    listTakenAt(database, { from, to }),
   ]);
-  const marks = starts.flatMap((start): HealthMark[] => {
-    const mark = markOf(start);
-    return mark ? [mark] : [];
-  });
-  if (takenAt !== null && takenAt >= from && takenAt < to)
-    marks.push({ at: takenAt, kind: "backup", says: "the last backup was taken" });
+  const marks = [
+    ...starts.flatMap((start) => markOf(start) ?? []),
+    ...backups.map((at): HealthMark => ({ at, kind: "backup", says: "a backup was taken" })),
+  ];
   return marks.toSorted((one, other) => one.at.getTime() - other.at.getTime()).slice(-MOST_MARKS);
 }
 

@@ -4,6 +4,7 @@ import { type Actor, type By, nameOfActor } from "../../audit/mod.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newUuid } from "../../base/ids.ts";
 import { silentLog } from "../../base/log.ts";
+import { VERSION } from "../../base/version.ts";
 import { type DatabaseSession, openDatabase, openSession } from "../../database/mod.ts";
 import type { Config } from "../../installation/config/mod.ts";
 import { countKeys, generateApiKey } from "../../licensing/keys/mod.ts";
@@ -23,6 +24,8 @@ import { TABLES } from "./tables.ts";
 /** The mark of the demo in the audit log and in the activity. */
 export const DEMO_REASON = "demo";
 export const DEMO_TOKEN = "demo-repository-token";
+/** The process of the demo's latencies and of their start, which never ran. */
+export const DEMO_PROCESS = "00000000-0000-7000-8000-0000000000de";
 
 /**
  * Adds customers with ninety days of use, a test key for each tier and for each other state, four models and a
@@ -76,7 +79,8 @@ export async function addHistory(
     const { hash, hint } = generateApiKey(brand, "test");
     return { ...customer, next_key_id: newUuid(), next_hash: hash, next_hint: hint };
   });
-  const given = { ...TABLES, now, actor: nameOfActor(actor), limits, customers: rotatable };
+  const process = { process_id: DEMO_PROCESS, version: VERSION };
+  const given = { ...TABLES, ...process, now, actor: nameOfActor(actor), limits, customers: rotatable };
   await session.transaction((sql) => sql.unsafe(history, [JSON.stringify(given)]));
 }
 

@@ -1,4 +1,5 @@
--- The history of a demo in ninety days: what its customers changed, used and were refused. Each number depends only on
+-- The history of a demo in ninety days: what its customers changed, used and were refused, and how long the answers of the last day
+-- took. Each number depends only on
 -- the customer and the time, so a day is the same on every machine.
 --
 -- In the ordinary product only the room that owns a table writes it. This statement is the exception: no room can write
@@ -7,7 +8,8 @@ with given as (
   select *, date_trunc('day', now, 'UTC') as today, date_trunc('month', now at time zone 'UTC')::date as this_month,
          interval '24 hours' as one_day, interval '9 hours' as morning
     from jsonb_to_record($1::text::jsonb)
-         as given (now timestamptz, actor text, limits jsonb, customers jsonb, changes jsonb, refusals jsonb)
+         as given (now timestamptz, actor text, limits jsonb, customers jsonb, changes jsonb, refusals jsonb, process_id uuid,
+                   version text)
 ),
 moment as (
   select days_ago, case days_ago when 0 then now else today - days_ago * one_day + morning end as at
@@ -205,6 +207,40 @@ hours as (
                             as kind (endpoint, each)) as answer
    group by at, endpoint, code having sum(count) > 0
   returning *
+),
+
+-- The five minutes of a day and an hour that are over. A process began an hour ago, and events are slow since then.
+five_minutes as (
+  select at, ago <= 12 as is_slow, least(date_trunc('hour', at, 'UTC'), last_hour) as hour
+    from given
+         cross join lateral (select date_trunc('hour', now, 'UTC') - interval '1 hour' as last_hour) as over
+         cross join generate_series(1, 300) as ago
+         cross join lateral (select date_bin('5 minutes', now, 'epoch') - ago * interval '5 minutes' as at) as began
+),
+-- How many of 1,000 answers end in each bucket of the histogram.
+duration (endpoint, shares, slower_by) as (values
+  ('analytics', '{0,0,0,0,20,180,520,240,35,5}'::integer[], 3), ('validate', '{300,500,140,40,15,4,1}', 0),
+  ('refresh', '{200,480,220,70,24,5,1}', 0)
+),
+slow as (
+  insert into latency_steps (at, endpoint, process_id, refused, failed, buckets)
+  select at, endpoint, process_id, floor(coalesce(refused, 0) / 12), 0,
+         array(select round(each * coalesce(shares[bucket - case when is_slow then slower_by else 0 end], 0) / 1000)
+                 from generate_series(1, 16) as bucket order by bucket)
+    from given
+         cross join five_minutes
+         join (select hour, endpoint, sum(count) as requests, sum(count) filter (where code <> 'OK') as refused
+                 from hours group by hour, endpoint) as answered using (hour)
+         join duration using (endpoint)
+         cross join lateral (
+           select requests / 12 * (0.7 + 0.6 / 256
+                    * get_byte(sha256(convert_to(concat(endpoint, extract(epoch from at)), 'UTF8')), 0)) as each) as one
+   -- Fewer would be rounded away.
+   where each >= 4
+),
+started as (
+  insert into starts (kind, id, version, at)
+  select 'process', process_id::text, version, min(at) from given cross join five_minutes where is_slow group by 2, 3
 )
 insert into activity_days (day, endpoint, code, reason, count)
 select (hour at time zone 'UTC')::date, endpoint, code, reason, sum(count) from hours group by 1, 2, 3, 4

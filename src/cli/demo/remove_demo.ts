@@ -6,14 +6,16 @@ import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import type { Secrets } from "../../base/secrets/mod.ts";
 import type { Database } from "../../database/mod.ts";
+import { deleteStart } from "../../database/processes/mod.ts";
 import { deleteRefusalCounts, listKeys, revokeKey } from "../../licensing/keys/mod.ts";
 import { createLicenseChanges, eraseAccount, findAccount, hasAccount } from "../../licensing/mod.ts";
 import { listAllModels, retireVersion } from "../../models/mod.ts";
 import { clearInstallerToken, createTokenSource } from "../../models/repository_token/mod.ts";
 import { deleteActivityByReason } from "../../usage/activity/mod.ts";
+import { deleteLatencyOf } from "../../usage/latency/mod.ts";
 import { deleteUsage, restartCount } from "../../usage/mod.ts";
 import { orRefuse } from "../run.ts";
-import { DEMO_REASON, DEMO_TOKEN } from "./add_demo.ts";
+import { DEMO_PROCESS, DEMO_REASON, DEMO_TOKEN } from "./add_demo.ts";
 import models from "./models.json" with { type: "json" };
 import { TABLES } from "./tables.ts";
 
@@ -26,7 +28,7 @@ export function hasDemo(database: Database): Promise<boolean> {
 }
 
 /**
- * Removes a demo: revokes its keys, deletes their use and their refusals, erases its accounts (rows of keys are never
+ * Removes a demo: revokes its keys, deletes their use, their refusals and their latencies, erases its accounts (rows of keys are never
  * deleted), retires its models, and removes its token. A token or a version of a model that the operator added stays,
  * and so does the audit log. `token` tells whether the stored token was the demo's, and was removed.
  */
@@ -66,6 +68,8 @@ async function removeAccounts(database: Database, by: By): Promise<number> {
   await deleteUsage(database, uuids);
   await deleteRefusalCounts(database, uuids);
   await deleteActivityByReason(database, DEMO_REASON);
+  await deleteLatencyOf(database, DEMO_PROCESS);
+  await deleteStart(database, DEMO_PROCESS);
   await restartCount(database);
   // The account that `hasDemo` looks for is erased last, so that an interrupted removal can be run again.
   for (const uuid of uuids) orRefuse(await eraseAccount(database, uuid, by));

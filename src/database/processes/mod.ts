@@ -4,4 +4,4 @@
  */
 export { listProcesses, looksForAll, type ServingProcess } from "./list_processes.ts";
 export { createPresence } from "./presence.ts";
-export { listStarts, type Start } from "./starts.ts";
+export { deleteStart, listStarts, type Start } from "./starts.ts";

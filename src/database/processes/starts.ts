@@ -61,3 +61,8 @@ export async function listStarts(
        order by at, kind, version`,
   );
 }
+
+/** Deletes the start of a process, by its UUID. */
+export async function deleteStart(database: Pick<Database, "query">, processUuid: string): Promise<void> {
+  await database.query((sql) => sql`delete from starts where kind = 'process' and id = ${processUuid}`);
+}

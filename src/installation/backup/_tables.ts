@@ -6,7 +6,7 @@ import type { BackedUpTable } from "./format.ts";
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
  * answer to a repeated request, the failed logins of the last hours, the requests and refusals of the last minute, hour and day, the starts
- * and latencies of other processes, the last backup of another database, and how far the events of erased accounts were read. Figures are computed again.
+ * and latencies of other processes, the backups of another database, and how far the events of erased accounts were read. Figures are computed again.
  * The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
@@ -27,6 +27,7 @@ const NOT_CARRIED: readonly string[] = [
   "figure_full",
   "figure_run",
   "last_backup",
+  "taken_backups",
   "failed_login_hours",
   "shared_windows",
   "too_many_requests",

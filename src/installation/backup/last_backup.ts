@@ -1,6 +1,6 @@
 /**
- * Remembers when the last backup of this database was taken, so that a missing backup is noticed. A restored database has
- * no backup yet.
+ * Remembers when the last backup of this database was taken, so that a missing backup is noticed, and when the backups before it
+ * were, because a backup can make the service slow. A restored database has no backup yet.
  */
 import type { Database, Sql } from "../../database/mod.ts";
 
@@ -37,6 +37,24 @@ export async function findLastBackup(
   return row;
 }
 
+/** The most times of backups that are kept. */
+export const MOST_TAKEN = 100;
+
+/** Lists when the backups of a span were taken, the earliest first; only the last {@linkcode MOST_TAKEN} are known. */
+export async function listTakenAt(
+  database: Pick<Database, "read">,
+  { from, to }: { readonly from: Date; readonly to: Date },
+): Promise<readonly Date[]> {
+  const rows = await database.read<{ at: Date }>(
+    (sql) => sql`
+      -- A program of an older version, or one that took the last backup before this table was there, noted only that one.
+      select at from (select at from taken_backups union select taken_at from last_backup) as taken
+       where at >= ${from}::timestamptz and at < ${to}::timestamptz
+       order by at`,
+  );
+  return rows.map(({ at }) => at);
+}
+
 interface TakenBackup {
   readonly takenAt: Date;
   readonly isVerified: boolean;
@@ -44,7 +62,7 @@ interface TakenBackup {
   readonly missingModels: number | null;
 }
 
-/** Notes a backup. An earlier time replaces a later one, which a wrong clock wrote. */
+/** Notes a backup. An earlier time replaces later ones, which a wrong clock wrote. */
 export async function noteBackup(
   sql: Sql,
   { takenAt, isVerified, missingModels }: TakenBackup,
@@ -56,4 +74,9 @@ export async function noteBackup(
     on conflict (is_only) do update
       set taken_at = excluded.taken_at, verified_at = coalesce(excluded.verified_at, last.verified_at),
           missing_models = coalesce(excluded.missing_models, last.missing_models)`;
+  await sql`insert into taken_backups (at) values (${takenAt}::timestamptz) on conflict do nothing`;
+  await sql`
+    delete from taken_backups
+     where at > ${takenAt}::timestamptz + interval '1 hour'
+        or at in (select at from taken_backups order by at desc offset ${MOST_TAKEN}::integer)`;
 }

@@ -10,7 +10,7 @@ export interface Measured {
   readonly p99Ms: number | null;
 }
 
-/** Five minutes of an endpoint. */
+/** Five minutes of an endpoint, or an hour. */
 export interface LatencyStep extends Measured {
   readonly at: Date;
 }
@@ -22,4 +22,6 @@ export interface EndpointLatency {
   readonly dayBefore: Measured;
   /** The earliest first; five minutes without a request have no step. */
   readonly steps: readonly LatencyStep[];
+  /** The same by hours, of which the span can have a part. */
+  readonly hours: readonly LatencyStep[];
 }

@@ -5,7 +5,7 @@
 
 export { addLatency, type LatencyCount } from "./add_latency.ts";
 export { BOUNDS_SECONDS, LATENCY_KEPT_HOURS, STEP_MS } from "./bounds.ts";
-export { latencyUpkeep } from "./delete_old_latency.ts";
+export { deleteLatencyOf, latencyUpkeep } from "./delete_old_latency.ts";
 export type { EndpointLatency, LatencyStep, Measured } from "./endpoint_latency.ts";
 export { findLatency, findProcessLatency } from "./find_latency.ts";
 export {

@@ -310,7 +310,7 @@ export async function dump(database: Database): Promise<Record<string, string[]>
          and relname not in ('schema_migrations', 'usage_changes', 'login_codes', 'operator_sessions',
                              'idempotent_answers', 'processes', 'figures', 'figure_near_quota', 'figure_unused',
                              'figure_most_used', 'figure_latest_used', 'figure_runs_out', 'figure_full',
-                             'figure_run', 'erasure_sweep', 'last_backup', 'failed_login_hours',
+                             'figure_run', 'erasure_sweep', 'last_backup', 'taken_backups', 'failed_login_hours',
                              'shared_windows', 'too_many_requests', 'refused_hours', 'latency_steps', 'starts')
        order by relname`,
   );

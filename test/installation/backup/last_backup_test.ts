@@ -15,7 +15,7 @@ import {
 import { join } from "node:path";
 import { bunPlatform } from "../../../src/base/platform/bun/mod.ts";
 import { migrations, openSession } from "../../../src/database/mod.ts";
-import { findLastBackup } from "../../../src/installation/backup/mod.ts";
+import { findLastBackup, listTakenAt, MOST_TAKEN } from "../../../src/installation/backup/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/database.ts";
 import { createExternalDatabase } from "../../support/external_database.ts";
 import { isRoot } from "../../support/is_root.ts";
@@ -190,6 +190,36 @@ describe("writeBackup()", () => {
     age();
     await backUp(source.address, join(busy, "b"));
     expect(readdirSync(busy)).toEqual(["b"]);
+  });
+});
+
+describe("listTakenAt()", () => {
+  const day = (day: number) => new Date(Date.UTC(2027, 0, day));
+  const takenIn = async (of: TestDatabase) =>
+    (await listTakenAt(of.database, { from: day(1), to: day(1_000) })).map((at) => at.toISOString());
+
+  test("lists each backup of a span, and forgets times that a wrong clock wrote", async () => {
+    await using fresh = await createTestDatabase();
+    const at = (hour: number) => new Date(day(5).getTime() + hour * HOUR_MS);
+    for (const [index, hour] of [0, 1, 20, 1.5].entries())
+      await backUp(fresh.address, file(`taken-${index}`), { now: at(hour) });
+    expect(await takenIn(fresh)).toEqual([at(0), at(1), at(1.5)].map((taken) => taken.toISOString()));
+    const some = await listTakenAt(fresh.database, { from: at(1), to: at(1.5) });
+    expect(some).toEqual([at(1)]);
+  });
+
+  test(`keeps the last ${MOST_TAKEN} times`, async () => {
+    await using fresh = await createTestDatabase();
+    await fresh.database.query(
+      (sql) => sql`
+        insert into taken_backups (at)
+        select ${day(1)}::timestamptz + n * interval '1 day' from generate_series(0, ${MOST_TAKEN}::integer - 1) as n`,
+    );
+    await backUp(fresh.address, file("one-more"), { now: day(MOST_TAKEN + 1) });
+    const taken = await takenIn(fresh);
+    expect([taken.length, taken[0], taken.at(-1)]).toEqual([
+      ...[MOST_TAKEN, day(2).toISOString(), day(MOST_TAKEN + 1).toISOString()],
+    ]);
   });
 });
 

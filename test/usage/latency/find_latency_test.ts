@@ -82,6 +82,20 @@ describe("findLatency()", () => {
     expect([latencyStepsOf(whole).length, whole.from.toISOString().slice(8, 16)]).toEqual([288, "21T12:10"]);
   });
 
+  test("adds the five minutes of each hour up", async () => {
+    await add("validate", { at: "10:55", ms: [4] });
+    await add("validate", { at: "11:00", ms: many(0.8, 3), refused: 1 });
+    await add("validate", { at: "11:55", ms: [4], failed: 1 });
+    const [validate] = await find();
+    expect(validate?.hours).toEqual([
+      expect.objectContaining({ at: new Date("2026-11-22T10:00:00Z"), requests: 1 }),
+      expect.objectContaining({
+        at: new Date("2026-11-22T11:00:00Z"),
+        ...{ requests: 4, refused: 1, failed: 1, p95Ms: expect.closeTo(4.5) },
+      }),
+    ]);
+  });
+
   test("compares the last hour with the 24 hours before it", async () => {
     await add("validate", { at: "12:05", ms: many(40) });
     await add("validate", { at: "11:10", ms: many(40) });

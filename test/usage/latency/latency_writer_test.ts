@@ -5,6 +5,7 @@ import { newUuid } from "../../../src/base/ids.ts";
 import type { Database } from "../../../src/database/mod.ts";
 import { MOST_PROCESSES } from "../../../src/usage/latency/add_latency.ts";
 import { deleteOldLatency } from "../../../src/usage/latency/delete_old_latency.ts";
+import { mergeLatency } from "../../../src/usage/latency/merge_latency.ts";
 import { addLatency, createLatencyWriter, findLatency } from "../../../src/usage/latency/mod.ts";
 import { createTestClock, type TestClock } from "../../support/clock.ts";
 import { until } from "../../support/until.ts";
@@ -149,5 +150,61 @@ describe("deleteOldLatency()", () => {
     expect(await deleteWith(-5)).toEqual([-49, -47, -1, 0]);
     await database.query((sql) => sql`truncate latency_steps`);
     expect(await deleteWith(100)).toEqual([-47, -1, 0, 2]);
+  });
+});
+
+describe("mergeLatency()", () => {
+  const HOURS_AGO = [40, 1.2, 1] as const;
+  const nowMs = Date.now();
+  const count = (ms: number) => ({ endpoint: "validate", refused: 1, failed: 0, buckets: bucketsOf(ms) });
+
+  /** Adds a row of each of some processes in each hour. */
+  async function addHours(...processes: readonly string[]) {
+    for (const [index, processUuid] of processes.entries()) {
+      const gains = HOURS_AGO.map((hours) => ({ atMs: nowMs - hours * HOUR_MS, count: count(10 ** index) }));
+      await addLatency(database, gains, { processUuid });
+    }
+  }
+  const merge = (wrongHours = 0) => {
+    const wrong = createTestClock(new Date(nowMs + wrongHours * HOUR_MS).toISOString(), { stands: true });
+    return mergeLatency({ database, clock: wrong, isStopping: () => false });
+  };
+  /** How many rows each hour has. */
+  async function rowsByHour() {
+    const counted = await database.query<{ rows: number }>(
+      (sql) => sql`select count(*)::integer as rows from latency_steps group by at order by at`,
+    );
+    return counted.map(({ rows }) => rows);
+  }
+  const find = () =>
+    findLatency(database, { from: new Date(nowMs - 47 * HOUR_MS), to: new Date(nowMs + 60_000) });
+
+  test("merges the rows of processes that are older than the last hour, and changes no number", async () => {
+    const [one, other] = [newUuid(), newUuid()];
+    await addHours(one, other, newUuid());
+    const before = await find();
+    await merge();
+    expect(await rowsByHour()).toEqual([1, 1, 3]);
+    expect(await find()).toEqual(before);
+    // A process that writes late is added to the others.
+    await addHours(one, other);
+    const after = await find();
+    expect(await rowsByHour()).toEqual([3, 3, 3]);
+    await merge();
+    expect(await rowsByHour()).toEqual([1, 1, 3]);
+    expect(await find()).toEqual(after);
+  });
+
+  test("leaves the rows of a single process, and those that only a clock ahead calls old", async () => {
+    const only = newUuid();
+    await addHours(only);
+    await merge();
+    const [{ ids = [] } = {}] = await database.query<{ ids: string[] }>(
+      (sql) => sql`select json_agg(distinct process_id) as ids from latency_steps`,
+    );
+    expect(ids).toEqual([only]);
+    await addHours(newUuid());
+    await merge(100);
+    expect(await rowsByHour()).toEqual([1, 1, 2]);
   });
 });

@@ -101,7 +101,7 @@ function withoutComments(style: string): string {
 }
 
 function add(name: string, text: string, type: string): string {
-  const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  const digest = createHash("sha256").update(text).digest("hex").slice(0, 8);
   const named = name.replace(".", `-${digest}.`);
   files.set(named, { text, zipped: new Uint8Array(gzipSync(text)), type });
   return `/console/assets/${named}`;

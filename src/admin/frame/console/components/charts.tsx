@@ -10,6 +10,7 @@
  * it, the style shows the values of one column, at first the newest. The script moves to another column with the arrow
  * keys.
  */
+import type { Child } from "hono/jsx";
 import { renderCount } from "../../../../base/render_count.ts";
 import { scriptPath } from "../assets.ts";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
@@ -79,7 +80,9 @@ export function Bars({ caption, columnName, parts, series, unit, compared, limit
           </p>
           <Legend {...stack} caption={caption} limit={limit} hasLine={line !== undefined} />
           <Plot {...stack} caption={caption} limit={line} highest={Math.max(highest, line?.value ?? 0)} />
-          <Numbers {...stack} caption={caption} columnName={columnName} />
+          <Numbers caption={caption}>
+            <BarNumbers {...stack} caption={caption} columnName={columnName} />
+          </Numbers>
         </>
       )}
     </figure>
@@ -181,6 +184,16 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps & { readonly high
         {ticks.map((tick) => (
           <line class="grid" x1="0" x2="100%" y1={yOf(tick)} y2={yOf(tick)} />
         ))}
+        <svg
+          class="steps"
+          aria-hidden="true"
+          viewBox={`0 0 ${stack.series.length * UNITS} ${UNITS_HIGH}`}
+          preserveAspectRatio="none"
+        >
+          {stack.parts.map((_, part) => (
+            <Part series={stack.series} part={part} top={top} />
+          ))}
+        </svg>
         {stack.series.map((column, index) => (
           <Marks {...stack} caption={caption} column={column} index={index} top={top} />
         ))}
@@ -213,10 +226,11 @@ export function Values({ caption, texts }: ValuesProps) {
         aria-valuetext={texts.at(-1)}
       >
         {texts.map((text, index) => {
-          // In the right half the values stand at the left of their column, so that they stay inside the chart.
-          const side = index * 2 >= texts.length ? "late" : undefined;
+          // From here on the values stand at the left of their column, so that they stay inside the chart.
+          const isMiddle = index === Math.min(texts.length - 1, Math.ceil(texts.length / 2));
+          const classes = [isMiddle && "late", index === texts.length - 1 && "at"].filter(Boolean);
           return (
-            <i class={index === texts.length - 1 ? "late at" : side}>
+            <i class={classes.join(" ") || undefined}>
               <b>{text}</b>
             </i>
           );
@@ -227,46 +241,67 @@ export function Values({ caption, texts }: ValuesProps) {
   );
 }
 
-interface MarksProps extends Stack {
-  readonly caption: string;
-  readonly column: Bar;
-  readonly index: number;
-  readonly top: number;
-}
-
+/** The width of a column and the height of a chart, in the units of the paths. */
+const UNITS = 10;
+const UNITS_HIGH = 1_000;
 /** The share of a column's width that its bar takes. */
 const BAR_WIDTH = 0.8;
 /** A value above 0 is never invisible. */
 const LEAST_HEIGHT = 0.75;
 
-function Marks({ caption, column, index, top, series }: MarksProps) {
+/** The heights of the parts of a bar, in percent of the chart. */
+const heightsOf = ({ values }: Pick<Bar, "values">, top: number) =>
+  values.map((value) => (value === 0 ? 0 : Math.max(LEAST_HEIGHT, (value * 100) / top)));
+
+interface PartProps extends Pick<Stack, "series"> {
+  readonly part: number;
+  readonly top: number;
+}
+
+/** One part of all bars. One path, because a page can have hundreds of bars. */
+function Part({ series, part, top }: PartProps) {
+  const unitsOf = (percents: readonly number[]) => Math.round((addUp(percents) * UNITS_HIGH) / 100);
+  const width = UNITS * BAR_WIDTH;
+  const path = series.map((column, index) => {
+    const heights = heightsOf(column, top);
+    if (!heights[part]) return "";
+    const base = unitsOf(heights.slice(0, part));
+    const height = unitsOf(heights.slice(0, part + 1)) - base;
+    return `M${index * UNITS + (UNITS - width) / 2} ${UNITS_HIGH - base}h${width}v-${height}h-${width}z`;
+  });
+  return path.some((bar) => bar !== "") && <path class={`part-${part}`} d={path.join("")} />;
+}
+
+interface MarksProps {
+  readonly caption: string;
+  readonly column: Bar;
+  readonly index: number;
+  readonly series: Stack["series"];
+  readonly top: number;
+}
+
+/** The hatch over a bar, and the mark above it. */
+function Marks({ caption, column, index, series, top }: MarksProps) {
   const width = 100 / series.length;
-  const x = percent(width * (index + (1 - BAR_WIDTH) / 2));
-  let base = 100;
+  const height = addUp(heightsOf(column, top));
+  const y = percent(100 - height);
   return (
-    <g>
-      {column.values.map((value, part) => {
-        if (value === 0) return null;
-        const height = Math.max(LEAST_HEIGHT, (value * 100) / top);
-        base -= height;
-        const box = { x, width: percent(width * BAR_WIDTH), y: percent(base), height: percent(height) };
-        return <rect {...box} class={`part-${part}`} />;
-      })}
-      {column.isOpen && base < 100 && (
+    <>
+      {column.isOpen && height > 0 && (
         <rect
-          x={x}
+          x={percent(width * (index + (1 - BAR_WIDTH) / 2))}
           width={percent(width * BAR_WIDTH)}
-          y={percent(base)}
-          height={percent(100 - base)}
+          y={y}
+          height={percent(height)}
           fill={`url(#${hatchOf(caption)})`}
         />
       )}
       {column.mark && (
-        <svg x={percent(width * (index + 0.5))} y={percent(base)} aria-hidden="true">
+        <svg x={percent(width * (index + 0.5))} y={y} aria-hidden="true">
           <Triangle {...column.mark} />
         </svg>
       )}
-    </g>
+    </>
   );
 }
 
@@ -339,7 +374,20 @@ function Labels({ labels }: { readonly labels: readonly string[] }) {
   });
 }
 
-function Numbers({ caption, columnName, parts, series }: Stack & { caption: string; columnName: string }) {
+/** The numbers of a chart in a table, which are folded. */
+export function Numbers({ caption, children }: { readonly caption: string; readonly children: Child }) {
+  return (
+    <details class="numbers">
+      <summary>Numbers</summary>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: numbers wider than a phone scroll, also by keyboard. */}
+      <section tabIndex={0} aria-label={`Numbers: ${caption}`}>
+        {children}
+      </section>
+    </details>
+  );
+}
+
+function BarNumbers({ caption, columnName, parts, series }: Stack & { caption: string; columnName: string }) {
   const columns = [
     {
       label: columnName,
@@ -355,18 +403,12 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
     ...(parts.length > 1 ? [numeric("All", (bar: Bar) => renderCount(sumOf(bar)))] : []),
   ];
   return (
-    <details class="numbers">
-      <summary>Numbers</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: numbers wider than a phone scroll, also by keyboard. */}
-      <section tabIndex={0} aria-label={`Numbers: ${caption}`}>
-        <Table
-          caption={caption}
-          columns={columns}
-          rows={series.toReversed()}
-          stays={parts.length === 1 ? "few" : "matrix"}
-        />
-      </section>
-    </details>
+    <Table
+      caption={caption}
+      columns={columns}
+      rows={series.toReversed()}
+      stays={parts.length === 1 ? "few" : "matrix"}
+    />
   );
 }
 

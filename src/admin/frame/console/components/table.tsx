@@ -35,12 +35,13 @@ export interface TableProps<Row> {
 /** A table. On a phone each row becomes a card. */
 export function Table<Row>({ caption, columns, rows, order, stays, none }: TableProps<Row>) {
   if (rows.length === 0 && none !== undefined) return none;
+  const marked = hasCounts(columns) ? columns.map((column) => ({ ...column, isNumeric: false })) : columns;
   return (
     <table class={classesOf(columns, stays)}>
       <caption>{caption}</caption>
       <thead>
         <tr>
-          {columns.map((column) => (
+          {marked.map((column) => (
             <Head {...column} order={order} />
           ))}
         </tr>
@@ -48,7 +49,7 @@ export function Table<Row>({ caption, columns, rows, order, stays, none }: Table
       <tbody>
         {rows.map((row) => (
           <tr>
-            {columns.map(({ label, isNumeric, cell }, index) =>
+            {marked.map(({ label, isNumeric, cell }, index) =>
               index === 0 ? (
                 <th scope="row">{cell(row)}</th>
               ) : (
@@ -71,7 +72,13 @@ export function Table<Row>({ caption, columns, rows, order, stays, none }: Table
 function classesOf<Row>(columns: TableProps<Row>["columns"], stays: TableProps<Row>["stays"]) {
   const left = columns.flatMap(({ needs }, index) => (needs === undefined ? [] : [`${needs}-${index + 1}`]));
   const kept = { few: ["stays"], matrix: ["stays matrix"] };
-  return [...(stays === undefined ? [] : kept[stays]), ...left].join(" ") || undefined;
+  const counts = hasCounts(columns) ? ["counts"] : [];
+  return [...(stays === undefined ? [] : kept[stays]), ...counts, ...left].join(" ") || undefined;
+}
+
+/** Tells whether all columns but the first are numbers: then the table says it once, in place of each cell. */
+function hasCounts<Row>(columns: TableProps<Row>["columns"]): boolean {
+  return columns.length > 1 && columns.slice(1).every(({ isNumeric }) => isNumeric);
 }
 
 /** The head of a column: its link sorts the rows by it, or turns their order round. */

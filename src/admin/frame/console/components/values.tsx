@@ -157,9 +157,7 @@ export function Day({ at, now }: { readonly at: Date; readonly now?: Date | unde
   const isNear = now && toDay(at) > toDay(now) && at.getTime() - now.getTime() < 100 * DAY_MS;
   return (
     <>
-      <time datetime={exact} title={exact}>
-        {toDay(at)}
-      </time>
+      <time title={exact}>{toDay(at)}</time>
       {now && <span class="more">{isNear ? daysUntil(toDay(at), now) : distanceOf(at, now)}</span>}
     </>
   );
@@ -171,10 +169,9 @@ export function daysUntil(day: string, now: Date): string {
   return ["today", "tomorrow"][days] ?? `in ${days} days`;
 }
 
-/** A minute, as `2026-11-22 12:30`. */
+/** A minute, as `2026-11-22 12:30`, which programs read too. */
 export function Minute({ at }: { readonly at: Date }) {
-  const exact = toTimestamp(at);
-  return <time datetime={exact}>{exact.slice(0, 16).replace("T", " ")}</time>;
+  return <time>{toTimestamp(at).slice(0, 16).replace("T", " ")}</time>;
 }
 
 /** A minute and its distance: `2026-11-22 12:30`, `3 hours ago`; null is never. */
