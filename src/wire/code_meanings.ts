@@ -19,7 +19,7 @@ const MEANINGS: Readonly<Record<ClientCode, string>> = {
   NOT_FOUND: "there is no such path or model, or the key may not see the model",
   METHOD_NOT_ALLOWED: "the path does not take the method",
   PRECONDITION_FAILED: "`If-Match` names another tag",
-  PAYLOAD_TOO_LARGE: `the body has more than ${BODY_LIMIT_BYTES} bytes, or at \`/v1/analytics/batch\` more than ${BATCH_LIMIT_BYTES}`,
+  PAYLOAD_TOO_LARGE: `the body has more than ${BODY_LIMIT_BYTES} bytes, or that of a batch of events more than ${BATCH_LIMIT_BYTES}`,
   UNSUPPORTED_MEDIA_TYPE: "the body is encoded",
   RANGE_NOT_SATISFIABLE: "the range lies beyond the file's end",
   EXPECTATION_FAILED:

@@ -125,7 +125,9 @@ describe("It is slow since noon", () => {
       ),
       expect.stringMatching(/^The license or the key has expired ?KEY_EXPIRED 7 Expired keys$/),
     ]);
-    expect(rowsOf(point, "The five minutes from 12:00 to 13:00")).toHaveLength(12);
+    expect(rowsOf(point, '<span id="hour" tabindex="-1">The five minutes from 12:00 to 13:00')).toHaveLength(
+      12,
+    );
     expect(linkTo(point, "2026-11-22 12:50")).toBe(
       "/health/latency?endpoint=validate&at=2026-11-22T12%3A50%3A00Z#point",
     );
@@ -139,7 +141,10 @@ describe("It is slow since noon", () => {
     expect(hours).toHaveLength(25);
     expect(hours[2]).toMatch(/^2026-11-22 12:00 \d+ 6 0 \d+ ms 1\d\d ms 2\d\d ms$/);
     const point = await open(linkTo(one, "2026-11-22 12:00"));
-    const steps = rowsOf(point, "The five minutes from 12:00 to 13:00; each leads to its refusals and keys");
+    const steps = rowsOf(
+      point,
+      '<span id="hour" tabindex="-1">The five minutes from 12:00 to 13:00; each leads to its refusals and keys',
+    );
     expect(steps.map((row) => row.slice(11, 16))).toEqual(
       Array.from({ length: 12 }, (_, index) => `12:${`${index * 5}`.padStart(2, "0")}`),
     );

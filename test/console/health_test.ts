@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Finding } from "../../src/installation/doctor/mod.ts";
 import { addActivity } from "../../src/usage/activity/mod.ts";
 import { useForAll } from "../support/use.ts";
+import { addDayOfLatency } from "../usage/latency/latency_kit.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { startConsole } from "./support/console.ts";
 
@@ -24,6 +25,25 @@ test("The page is accessible with the colors that a reader forces", async () => 
   await addActivity(admin.database, [{ hourMs, endpoint: "validate", code: "OK", reason: "", count: 7 }]);
   await admin.visitAs("viewer", { path: "/health" }, async (page) => {
     await page.emulateMedia({ forcedColors: "active" });
+    await expectAccessible(page);
+  });
+});
+
+test("Latency of five minutes is accessible, and no wider than a narrow window, with the longest sentences of errors", async () => {
+  become([GOOD]);
+  const nowMs = admin.clock.nowMs();
+  await addDayOfLatency(admin.database, nowMs);
+  const answer = { hourMs: Math.floor(nowMs / HOUR_MS) * HOUR_MS, endpoint: "analytics", reason: "" };
+  const codes = ["PAYLOAD_TOO_LARGE", "EXPECTATION_FAILED"] as const;
+  await addActivity(
+    admin.database,
+    codes.map((code) => ({ ...answer, code, count: 7 })),
+  );
+  const at = new Date(nowMs).toISOString().slice(0, 19);
+  const path = `/health/latency?endpoint=analytics&at=${at}Z`;
+  await admin.visitAs("viewer", { path, width: 320 }, async (page) => {
+    await page.getByText("The body has more than").waitFor();
+    expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0);
     await expectAccessible(page);
   });
 });

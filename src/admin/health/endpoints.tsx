@@ -4,7 +4,8 @@ import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../usage/activity/mod.ts";
 import { nameOfEndpoint } from "../../wire/mod.ts";
-import { Bars, Steps } from "../frame/console/components/charts.tsx";
+import { Steps } from "../frame/console/components/chart_parts.tsx";
+import { Bars } from "../frame/console/components/charts.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 
 /** The condition that names an endpoint. */

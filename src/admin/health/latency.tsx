@@ -16,7 +16,7 @@ import {
 } from "../../usage/latency/mod.ts";
 import { nameOfEndpoint } from "../../wire/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
-import { Numbers } from "../frame/console/components/charts.tsx";
+import { Numbers } from "../frame/console/components/chart_parts.tsx";
 import { numeric, Table } from "../frame/console/components/table.tsx";
 import { Minute, Pill } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";

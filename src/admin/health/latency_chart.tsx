@@ -9,7 +9,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { type EndpointLatency, type LatencyStep, STEP_MS } from "../../usage/latency/mod.ts";
 import { nameOfEndpoint } from "../../wire/mod.ts";
-import { Legend, percent, Steps, Values } from "../frame/console/components/charts.tsx";
+import { Legend, percent, Steps, Values } from "../frame/console/components/chart_parts.tsx";
 import { toShort } from "../frame/console/components/scale.ts";
 import { inMs } from "./in_ms.ts";
 import type { HealthMark } from "./marks.ts";

@@ -121,7 +121,10 @@ export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointPro
         columns={[
           {
             label: "Code",
-            cell: ({ ofAll: { name } }) => <Lines text={sentenceOfCode(name)} more={<code>{name}</code>} />,
+            // A `bdi` of a first cell may wrap: the sentences are long.
+            cell: ({ ofAll: { name } }) => (
+              <Lines text={<bdi>{sentenceOfCode(name)}</bdi>} more={<code>{name}</code>} />
+            ),
           },
           numeric("Answers", ({ count }) => renderCount(count)),
           {
@@ -134,14 +137,16 @@ export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointPro
           <p class="muted">{`This endpoint answered no error from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>
         }
       />
-      <div id="hour" tabindex={-1}>
-        <Table
-          caption={`The five minutes from ${timeOf(hour)} to ${timeOf(hourEnd)}; each leads to its refusals and keys`}
-          columns={linked(endpoint, to)}
-          rows={steps}
-          none={<p class="muted">{`No request was counted from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>}
-        />
-      </div>
+      <Table
+        caption={
+          <span id="hour" tabindex={-1}>
+            {`The five minutes from ${timeOf(hour)} to ${timeOf(hourEnd)}; each leads to its refusals and keys`}
+          </span>
+        }
+        columns={linked(endpoint, to)}
+        rows={steps}
+        none={<p class="muted">{`No request was counted from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>}
+      />
       <p class="actions">
         <a href={`/console/activity?${activity}#rows`}>Show all activity until then, with the refused keys</a>
       </p>

@@ -4,7 +4,7 @@ import { quantileOf } from "../../base/histogram.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
 import type { Database, Sql } from "../../database/mod.ts";
 import { BOUNDS_SECONDS, LATENCY_KEPT_HOURS } from "./bounds.ts";
-import type { EndpointLatency, Measured } from "./endpoint_latency.ts";
+import type { EndpointLatency, LatencyStep, Measured } from "./endpoint_latency.ts";
 import { comparedTimesOf, type LatencyQuery, stepOf } from "./latency_query.ts";
 import { HEALTH, rankEndpoints } from "./rank_endpoints.ts";
 import { sumsOfBuckets } from "./sums_of_buckets.ts";
@@ -41,18 +41,19 @@ export async function findLatency(
        group by endpoint
        order by endpoint collate "C"`,
   );
+  const [firstMs, dayMs, hourMs] = [first.getTime(), dayBefore.getTime(), lastHour.getTime()];
   return rankEndpoints(
     found.flatMap((rows) => {
       const all = addProcesses(rows);
-      const steps = all.filter(({ at }) => at >= first);
+      const steps = all.filter(({ atMs }) => atMs >= firstMs);
       if (steps.length === 0) return [];
       return {
         endpoint: rows.endpoint,
-        lastHour: toMeasured(addUp(all.filter(({ at }) => at >= lastHour))),
-        dayBefore: toMeasured(addUp(all.filter(({ at }) => at >= dayBefore && at < lastHour))),
-        steps: steps.map((step) => ({ at: step.at, ...toMeasured(step) })),
-        hours: [...Map.groupBy(steps, ({ at }) => at.getTime() - (at.getTime() % HOUR_MS))].map(
-          ([hourMs, rows]) => ({ at: new Date(hourMs), ...toMeasured(addUp(rows)) }),
+        lastHour: toMeasured(addUp(all.filter(({ atMs }) => atMs >= hourMs))),
+        dayBefore: toMeasured(addUp(all.filter(({ atMs }) => atMs >= dayMs && atMs < hourMs))),
+        steps: steps.map(toStep),
+        hours: [...Map.groupBy(steps, ({ atMs }) => atMs - (atMs % HOUR_MS))].map(([atMs, parts]) =>
+          toStep({ atMs, ...addUp(parts) }),
         ),
       };
     }),
@@ -91,21 +92,28 @@ interface EndpointRows {
 }
 
 interface Step extends Sums {
-  readonly at: Date;
+  readonly atMs: number;
 }
 
 /** Adds the processes of each five minutes up, the earliest first. */
 function addProcesses({ seconds, refused, failed, buckets }: EndpointRows): readonly Step[] {
-  const places = Map.groupBy(seconds.keys(), (place) => seconds[place] ?? 0);
-  return [...places]
+  const steps = new Map<number, Step[]>();
+  for (const [place, second] of seconds.entries()) {
+    const row = {
+      atMs: second * 1_000,
+      refused: refused[place] ?? 0,
+      failed: failed[place] ?? 0,
+      buckets: buckets[place] ?? [],
+    };
+    const others = steps.get(second);
+    if (others) others.push(row);
+    else steps.set(second, [row]);
+  }
+  return [...steps]
     .toSorted(([one], [other]) => one - other)
     .map(([second, rows]) => {
-      const sums = rows.map((place) => ({
-        refused: refused[place] ?? 0,
-        failed: failed[place] ?? 0,
-        buckets: buckets[place] ?? [],
-      }));
-      return { at: new Date(second * 1_000), ...addUp(sums) };
+      const [only, ...others] = rows;
+      return only && others.length === 0 ? only : { atMs: second * 1_000, ...addUp(rows) };
     });
 }
 
@@ -128,12 +136,18 @@ function addUp(rows: readonly Sums[]): Sums {
   return { refused, failed, buckets };
 }
 
+function toStep({ atMs, ...sums }: Step): LatencyStep {
+  return { at: new Date(atMs), ...toMeasured(sums) };
+}
+
 function toMeasured({ refused, failed, buckets }: Sums): Measured {
+  const histogram = [{ bounds: BOUNDS_SECONDS, counts: buckets, sum: 0 }];
   const msOf = (share: number) => {
-    const seconds = quantileOf([{ bounds: BOUNDS_SECONDS, counts: buckets, sum: 0 }], share);
+    const seconds = quantileOf(histogram, share);
     return seconds && seconds * 1_000;
   };
-  const requests = buckets.reduce((sum, count) => sum + count, 0);
+  let requests = 0;
+  for (const count of buckets) requests += count;
   return { requests, refused, failed, p50Ms: msOf(0.5), p95Ms: msOf(0.95), p99Ms: msOf(0.99) };
 }
 

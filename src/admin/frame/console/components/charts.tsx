@@ -10,9 +10,8 @@
  * it, the style shows the values of one column, at first the newest. The script moves to another column with the arrow
  * keys.
  */
-import type { Child } from "hono/jsx";
 import { renderCount } from "../../../../base/render_count.ts";
-import { scriptPath } from "../assets.ts";
+import { Legend, NOT_OVER, Numbers, percent, Values } from "./chart_parts.tsx";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { numeric, Table } from "./table.tsx";
 
@@ -78,7 +77,12 @@ export function Bars({ caption, columnName, parts, series, unit, compared, limit
             <b>{renderCount(addUp(series.map(sumOf)))}</b> {unit}
             {compared && `, ${changeOfHalves(compared.columns.map(sumOf))} ${compared.than}`}
           </p>
-          <Legend {...stack} caption={caption} limit={limit} hasLine={line !== undefined} />
+          <Legend
+            parts={parts}
+            limit={limit}
+            hasLine={line !== undefined}
+            hatch={series.some((bar) => bar.isOpen && sumOf(bar) > 0) ? hatchOf(caption) : undefined}
+          />
           <Plot {...stack} caption={caption} limit={line} highest={Math.max(highest, line?.value ?? 0)} />
           <Numbers caption={caption}>
             <BarNumbers {...stack} caption={caption} columnName={columnName} />
@@ -104,53 +108,6 @@ export function describeChange(earlier: number, later: number): string {
 }
 
 type Stack = Pick<BarsProps, "parts" | "series">;
-
-interface LegendProps extends Pick<BarsProps, "parts" | "limit"> {
-  /** Of a chart of bars, whose last column can be of a time that is not over. */
-  readonly series?: BarsProps["series"];
-  readonly caption?: string;
-  readonly hasLine?: boolean;
-}
-
-/** The names of the parts beside their colors, the limit, and what a hatched bar means. */
-export function Legend({ parts, series = [], caption = "", limit, hasLine = false }: LegendProps) {
-  const hasOpen = series.some((column) => column.isOpen && sumOf(column) > 0);
-  if (parts.length === 1 && limit === undefined && !hasOpen) return null;
-  return (
-    <ul class="legend">
-      {parts.length > 1 &&
-        parts.map((name, index) => (
-          <li>
-            <svg aria-hidden="true">
-              <rect width="100%" height="100%" class={`part-${index}`} />
-            </svg>
-            {name}
-          </li>
-        ))}
-      {limit && (
-        <li>
-          {hasLine && (
-            <svg aria-hidden="true">
-              <line class="limit" x1="0" x2="100%" y1="50%" y2="50%" />
-            </svg>
-          )}
-          {hasLine ? limit.label : `${limit.label}, above this chart`}
-        </li>
-      )}
-      {hasOpen && (
-        <li>
-          <svg aria-hidden="true">
-            <rect width="100%" height="100%" class="part-0" />
-            <rect width="100%" height="100%" fill={`url(#${hatchOf(caption)})`} />
-          </svg>
-          {NOT_OVER}
-        </li>
-      )}
-    </ul>
-  );
-}
-
-const NOT_OVER = "not over";
 
 /** Returns the id of the hatch of a chart: captions tell the charts of a page apart. */
 const hatchOf = (caption: string) => `hatch-${caption.replaceAll(/\W+/g, "-")}`;
@@ -202,42 +159,6 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps & { readonly high
       </svg>
       <Values caption={caption} texts={stack.series.map((column) => describeColumn(column, stack.parts))} />
     </div>
-  );
-}
-
-interface ValuesProps {
-  readonly caption: string;
-  /** For each column its title and its values, each on a line. */
-  readonly texts: readonly string[];
-}
-
-/** The values of each column, over its place. The last column is the one that the focus shows first. */
-export function Values({ caption, texts }: ValuesProps) {
-  return (
-    <>
-      <div
-        class="values"
-        role="slider"
-        tabIndex={0}
-        aria-label={`Values of the chart: ${caption}`}
-        aria-valuemin={1}
-        aria-valuemax={texts.length}
-        aria-valuenow={texts.length}
-        aria-valuetext={texts.at(-1)}
-      >
-        {texts.map((text, index) => {
-          // From here on the values stand at the left of their column, so that they stay inside the chart.
-          const isMiddle = index === Math.min(texts.length - 1, Math.ceil(texts.length / 2));
-          const classes = [isMiddle && "late", index === texts.length - 1 && "at"].filter(Boolean);
-          return (
-            <i class={classes.join(" ") || undefined}>
-              <b>{text}</b>
-            </i>
-          );
-        })}
-      </div>
-      <script type="module" src={scriptPath("chart")} />
-    </>
   );
 }
 
@@ -305,29 +226,6 @@ function Marks({ caption, column, index, series, top }: MarksProps) {
   );
 }
 
-interface StepsProps {
-  /** The part whose color it has. */
-  readonly part: number;
-  /** For each step its share of the height, from 0 to 1. */
-  readonly shares: readonly number[];
-  readonly height: number;
-}
-
-/**
- * The area below many narrow steps, each of the width 1. One path, because a page can have thousands of them. A share above 0
- * is never invisible.
- */
-export function Steps({ part, shares, height }: StepsProps) {
-  const tops = shares.map((share) => height - (share > 0 ? Math.max(1, Math.round(share * height)) : 0));
-  let path = `M0 ${height}`;
-  for (let index = 0, width = 1; index < tops.length; index += width) {
-    width = 1;
-    while (tops[index + width] === tops[index]) width++;
-    path += `V${tops[index]}h${width}`;
-  }
-  return <path class={`part-${part}`} d={`${path}V${height}z`} />;
-}
-
 /** The triangle of a mark, above the point at 0. */
 function Triangle({ points }: Pick<Mark, "points">) {
   return <path class="mark" d={points === "up" ? "M-5 -3h10l-5 -9z" : "M-5 -12h10l-5 9z"} />;
@@ -374,19 +272,6 @@ function Labels({ labels }: { readonly labels: readonly string[] }) {
   });
 }
 
-/** The numbers of a chart in a table, which are folded. */
-export function Numbers({ caption, children }: { readonly caption: string; readonly children: Child }) {
-  return (
-    <details class="numbers">
-      <summary>Numbers</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: numbers wider than a phone scroll, also by keyboard. */}
-      <section tabIndex={0} aria-label={`Numbers: ${caption}`}>
-        {children}
-      </section>
-    </details>
-  );
-}
-
 function BarNumbers({ caption, columnName, parts, series }: Stack & { caption: string; columnName: string }) {
   const columns = [
     {
@@ -410,8 +295,4 @@ function BarNumbers({ caption, columnName, parts, series }: Stack & { caption: s
       stays={parts.length === 1 ? "few" : "matrix"}
     />
   );
-}
-
-export function percent(value: number): string {
-  return `${Math.round(value * 100) / 100}%`;
 }
