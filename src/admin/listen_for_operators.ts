@@ -31,7 +31,7 @@ async function listenAt(
 ) {
   const { platform, maxBodyBytes, idleTimeoutSeconds } = options;
   const tls = isAdminTls({ host }, options) ? options.tls : undefined;
-  const { answer, endWaits, close } = await openAdminApp({
+  const { answer, auditWaits, close } = await openAdminApp({
     ...options,
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
@@ -54,8 +54,9 @@ async function listenAt(
     ...listener,
     /** Its own address, such as `http://127.0.0.1:8081`. */
     origin: originOf(listener, tls !== undefined),
+    auditWaits,
     async stop(deadlineMs: number): Promise<void> {
-      endWaits();
+      auditWaits.end();
       await listener.stop(deadlineMs);
       await close();
     },

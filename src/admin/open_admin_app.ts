@@ -43,8 +43,8 @@ export function createReportTurns() {
 const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 
 /**
- * Opens the pool of operators and builds the app that uses it. `endWaits` answers requests that wait. Call `close` when no
- * request is left.
+ * Opens the pool of operators and builds the app that uses it. `auditWaits.end` answers requests that wait. Call `close`
+ * when no request is left.
  *
  * The statements of operators have a pool of their own. In the clients' pool, a slow list would take a connection from the
  * clients. If it missed its deadline, the whole pool would be replaced.
@@ -77,7 +77,7 @@ export async function openAdminApp(options: OpenAdminAppOptions) {
   });
   return {
     answer,
-    endWaits: auditWaits.end,
+    auditWaits,
     close: () => Promise.all([database.close(), reportDatabase.close()]),
   };
 }

@@ -69,6 +69,7 @@ export async function listen(
         ...config.metricsListen,
         isStopping,
         tokens: parts.minted,
+        auditWaits: admin?.auditWaits,
         dataDir,
         backupOverdueHours: config.backupOverdueHours,
         clock,

@@ -2,12 +2,14 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Agent, type ClientRequest, get } from "node:http";
 import { issueToken } from "../../src/operators/mod.ts";
+import { parseExposition } from "../support/exposition.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { useTestService } from "../support/use.ts";
 
-const ON_ANY_PORT = { config: { adminListen: { host: "127.0.0.1", port: 0 } } };
+const ANY_PORT = { host: "127.0.0.1", port: 0 };
+const ON_ANY_PORT = { config: { adminListen: ANY_PORT, metricsListen: ANY_PORT } };
 const service = useTestService(ON_ANY_PORT);
 let follower: Follower;
 
@@ -79,6 +81,19 @@ test("A program gets each row within seconds, over one connection", async () => 
     ({ next } = body);
   }
   expect(Object.values(follower.agent.freeSockets).flat()).toHaveLength(1);
+});
+
+test("The metrics have the number of programs that wait now", async () => {
+  const waiting = async () => {
+    const text = await (await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`)).text();
+    return parseExposition(text).get("claviger_audit_followers_waiting")?.samples.values().next().value;
+  };
+  expect(await waiting()).toBe(0);
+  const { next } = (await follower.ask("limit=100").answer).body;
+  const programs = [1, 2, 3].map(() => follower.ask(`wait=20&after=${next}`));
+  await until(async () => (await waiting()) === 3);
+  for (const { hangUp } of programs) hangUp();
+  await until(async () => (await waiting()) === 0, { limitMs: 15_000 });
 });
 
 test("A program that hangs up frees its place for another", async () => {

@@ -3,6 +3,7 @@ import type { RowGroup } from "./row_group.ts";
 import { admin } from "./rows/admin.ts";
 import { eventCosts } from "./rows/event_cost.ts";
 import { events } from "./rows/events.ts";
+import { followers } from "./rows/followers.ts";
 import { keyCount } from "./rows/key_count.ts";
 import { memory } from "./rows/memory.ts";
 import { observe } from "./rows/observe.ts";
@@ -19,5 +20,6 @@ export const GROUPS: readonly RowGroup[] = [
   ...eventCosts,
   sharedWindows,
   admin,
+  followers,
   memory,
 ];

@@ -120,10 +120,10 @@ async function makeNoticesNow(
 }
 
 test("A notice becomes a mail with its sentence, and so does its end; other changes become none", async () => {
-  const [, settings = ""] = /^MAIL_ACTIONS='(.*)'$/m.exec(PAGE) ?? [];
+  const [, settings = ""] = /^ACTIONS='(.*)'$/m.exec(PAGE) ?? [];
   const receiver = await startSmtpReceiver();
   const delivery = deliver("mail", {
-    ...{ folder: "notices", env: { ...mailTo(receiver.port), MAIL_ACTIONS: settings } },
+    ...{ folder: "notices", env: { ...mailTo(receiver.port), ACTIONS: settings } },
     actions: [],
   });
   await until(() => delivery.cursor() !== "", { what: "the script has begun" });
@@ -163,7 +163,7 @@ test("Each change becomes a mail, in order, although the mail server restarts, a
   };
   let receiver = await startSmtpReceiver({ isAnswered: keep });
   const { port } = receiver;
-  const options = { folder: "mail", env: { ...mailTo(port), MAIL_ACTIONS: "." } };
+  const options = { folder: "mail", env: mailTo(port) };
   let delivery = deliver("mail", options);
   await until(() => delivery.cursor() !== "", { what: "the script has begun" });
   const delivered = () => withoutRepeats(seen);
@@ -193,6 +193,46 @@ test("Each change becomes a mail, in order, although the mail server restarts, a
   await receiver.close();
 });
 
+test("Rows that are not asked for are passed over, and a row that is always refused is left out behind its cursor", async () => {
+  const seen: string[] = [];
+  let isRefused = true;
+  const receiver = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    async fetch(request) {
+      const { row } = (await request.json()) as { row: { key_id: string } };
+      if (!isRefused) seen.push(row.key_id);
+      return new Response("", { status: isRefused ? 400 : 200 });
+    },
+  });
+  const env = { POST_URL: `http://127.0.0.1:${receiver.port}/`, ACTIONS: "^key\\.issue$" };
+  const options = { folder: "refused", env, actions: [] };
+  const delivery = deliver("post", options);
+  await until(() => delivery.cursor() !== "");
+  const begin = delivery.cursor();
+  const { invocation } = createTestInvocation(line.folder, {});
+  const place = { dataDir: line.dataDir, envFile: join(line.folder, "empty.env") };
+  await withDatabase(invocation, place, ({ database }) =>
+    database.query(
+      (sql) => sql`
+        insert into audit (at, actor, action) select now(), 'command:t', 'test.other' from generate_series(1, 1500)`,
+    ),
+  );
+  await until(() => delivery.cursor() !== begin, { what: "the cursor of the thousandth row" });
+  const [refused] = await issueMany(1);
+  await until(() => delivery.err().includes("Not accepted"), { what: delivery.err() });
+  await delivery.kill();
+  const [, cursor = ""] = /the row with the cursor (\S+)/.exec(delivery.err()) ?? [];
+  writeFileSync(join(line.folder, "refused", "cursor"), cursor);
+  isRefused = false;
+  deliver("post", options);
+  const ids = await issueMany(2);
+  await until(() => seen.length === 2);
+  expect(seen).toEqual(ids);
+  expect(ids).not.toContain(refused ?? "");
+  await receiver.stop(true);
+});
+
 test("Each change is posted to an address that restarts and refuses, with its id, and a failover ends the script with status 4", async () => {
   const seen: { readonly id: string | null; readonly key: string; readonly text: string }[] = [];
   let refuses = 1;
@@ -209,7 +249,7 @@ test("Each change is posted to an address that restarts and refuses, with its id
     });
   let receiver = serve(0);
   const { port } = receiver;
-  const options = { folder: "post", env: { POST_URL: `http://127.0.0.1:${port}/secret`, POST_ACTIONS: "." } };
+  const options = { folder: "post", env: { POST_URL: `http://127.0.0.1:${port}/secret` } };
   const delivery = deliver("post", options);
   await until(() => delivery.cursor() !== "");
   const ids = await issueMany(2);

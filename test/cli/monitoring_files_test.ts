@@ -15,7 +15,7 @@ import { useCommandLine } from "./use_command_line.ts";
 
 const line = useCommandLine();
 const folder = useFolder();
-/** Every metric of a service with a data folder, a certificate, a GitHub App, a bucket and shared windows of keys. */
+/** Every metric of a service with operators, a data folder, a certificate, a GitHub App, a bucket and shared windows. */
 let exported: Set<string>;
 let certificateEnds: number | undefined;
 let keys: number[];
@@ -24,7 +24,7 @@ let tls: TestCertificate;
 beforeAll(async () => {
   const clock = createTestClock();
   const host = await startGitHubStandIn({ clock, folder });
-  const metricsListen = { host: "127.0.0.1", port: 0 };
+  const anyPort = { host: "127.0.0.1", port: 0 };
   const credentialsFile = join(folder, "credentials");
   writeFileSync(credentialsFile, "aws_access_key_id=a\naws_secret_access_key=b\n");
   const modelsBucket = { url: "http://127.0.0.1:9/b", region: "r", credentialsFile, caFile: undefined };
@@ -36,7 +36,8 @@ beforeAll(async () => {
       gitHubApp: host.settings,
       modelsBucket,
       dataDir: folder,
-      metricsListen,
+      metricsListen: anyPort,
+      adminListen: anyPort,
       rateLimits: "shared",
       tls,
     },

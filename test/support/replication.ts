@@ -31,6 +31,8 @@ export interface ReplicatedServer {
   readonly url: string;
   /** Runs one statement in a new session. */
   run(statement: string): Promise<readonly Record<string, unknown>[]>;
+  /** Kills one of its processes, so that PostgreSQL ends all others and recovers; resolves after that. */
+  crash(): Promise<void>;
   /** Kills the server without a shutdown, as when its host fails. */
   kill(): void;
 }
@@ -126,6 +128,15 @@ export async function startReplication(): Promise<Replication> {
     const server: ReplicatedServer = {
       url,
       run: (statement) => runOnce(url, statement),
+      async crash() {
+        const find = "select pid from pg_stat_activity where backend_type = 'checkpointer'";
+        const [before] = await runOnce(url, find);
+        process.kill(Number(before?.pid), "SIGKILL");
+        await until(async () => {
+          const [now] = await runOnce(url, find).catch(() => []);
+          return now !== undefined && now.pid !== before?.pid;
+        });
+      },
       kill() {
         // The other processes end when they find the postmaster gone.
         child.kill("SIGKILL");

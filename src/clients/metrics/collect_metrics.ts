@@ -5,6 +5,7 @@
  * holds a key, an address or an e-mail: every label is one of a few words that the program defines.
  */
 import { statfsSync } from "node:fs";
+import type { AuditWaits } from "../../audit/mod.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Limiter, WindowStats } from "../../base/rate_limits/mod.ts";
 import type { Database } from "../../database/mod.ts";
@@ -40,6 +41,8 @@ export interface MetricsSources {
   readonly dataDir: string;
   readonly backupOverdueHours: number;
   readonly servedFiles: Pick<ServedFiles, "stats">;
+  /** Absent without a listener for operators. */
+  readonly auditWaits?: Pick<AuditWaits, "count"> | undefined;
   readonly isStopping: () => boolean;
 }
 
@@ -64,6 +67,7 @@ export async function collectMetrics(sources: MetricsSources): Promise<Metrics> 
     ...ofModelFiles(sources),
     ...ofTimes(sources, lastBackup),
     ...ofNotices(notices),
+    ...ofFollowers(sources),
     ...figureMetrics(sources.figures),
     ...processMetrics(sources),
   };
@@ -242,6 +246,16 @@ function ofModelFiles({ servedFiles }: MetricsSources): Metrics {
 function ofNotices(counts: Readonly<Record<NoticeKind, number>> | undefined): Metrics {
   if (counts === undefined) return {};
   return { claviger_open_notices: ["Notices that are open, by kind", samplesBy("kind", counts)] };
+}
+
+function ofFollowers({ auditWaits }: MetricsSources): Metrics {
+  if (auditWaits === undefined) return {};
+  return {
+    claviger_audit_followers_waiting: [
+      "Requests of followers that wait for rows of the audit log in this process, at most 200",
+      auditWaits.count(),
+    ],
+  };
 }
 
 /** Returns the times that alerts compare with now. */

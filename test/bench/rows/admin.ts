@@ -3,11 +3,10 @@
  * deep pages. Validate is measured with and without lists at the same time: the lists of operators must not delay
  * clients.
  */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { BESIDE_LISTS, measureBesideLists } from "../beside_lists.ts";
 import { createVisitor } from "../console_requests.ts";
 import { type ListRequests, listRequests } from "../list_requests.ts";
+import { openOperatorsApi } from "../operators_api.ts";
 import { type Row, toRow } from "../row.ts";
 import type { RowGroup } from "../row_group.ts";
 import type { Stage } from "../stage.ts";
@@ -20,7 +19,6 @@ const targetOf = (list: keyof ListRequests) => ({
   value: list === "statistics" ? 200 : 100,
 });
 const nameOf = (list: keyof ListRequests) => `lists, ${list}, p95`;
-/** Each token may send 600 requests a minute. */
 const TOKENS = 16;
 
 export const admin: RowGroup = {
@@ -76,21 +74,13 @@ type Reader = (path: string) => Promise<unknown>;
 
 /** Issues tokens, and returns a function that reads a path of the API with them in turn. */
 async function createReader(stage: Stage, dataDir: string): Promise<Reader> {
-  const place = ["--data-dir", dataDir];
-  const scopes = ["--scope", "keys:read,accounts:read,usage:read,audit:read"];
-  const tokens: string[] = [];
-  for (let number = 0; number < TOKENS; number++) {
-    const shown = await stage.command(["tokens", "issue", "--name", `bench-${number}`, ...scopes, ...place]);
-    tokens.push(/\bsvc_op_[0-9a-f]{48}\b/.exec(shown)?.[0] ?? "");
-  }
-  const { admin } = JSON.parse(readFileSync(join(dataDir, "serving"), "utf8"));
-  const origin = `http://${admin.host}:${admin.port}`;
+  const scopes = "keys:read,accounts:read,usage:read,audit:read";
+  const { origin, headers } = await openOperatorsApi(stage, { dataDir, tokens: TOKENS, scopes });
   const visit = await createVisitor(stage, { dataDir, origin });
   let sent = 0;
   return async (path) => {
     if (path.startsWith("/console/")) return await visit(path);
-    const headers = { authorization: `Bearer ${tokens[sent++ % TOKENS]}` };
-    const response = await fetch(`${origin}/admin/v1${path}`, { headers });
+    const response = await fetch(`${origin}/admin/v1${path}`, { headers: headers[sent++ % TOKENS] ?? {} });
     const body = await response.json();
     // A search that too many accounts match is refused.
     if (response.status !== 200 && !(response.status === 400 && path.includes("search="))) {

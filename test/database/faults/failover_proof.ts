@@ -64,17 +64,6 @@ async function burnXids(server: ReplicatedServer, count: number): Promise<void> 
   end $$`);
 }
 
-/** Ends the checkpointer, so that PostgreSQL ends all its processes and recovers; resolves after that. */
-async function crash(server: ReplicatedServer): Promise<void> {
-  const find = "select pid from pg_stat_activity where backend_type = 'checkpointer'";
-  const [before] = await server.run(find);
-  process.kill(Number(before?.pid), "SIGKILL");
-  await until(async () => {
-    const [now] = await server.run(find).catch(() => []);
-    return now !== undefined && now.pid !== before?.pid;
-  });
-}
-
 /** Fills the cache with both keys, and waits until the pulse has seen every transaction so far. */
 async function warmUp(): Promise<void> {
   await untilPulsed();
@@ -170,7 +159,7 @@ test("A key that was revoked after a crash of PostgreSQL is refused", async () =
     await warmUp();
     lastSeen = await nextXid(primary);
     proxies[0]?.set("closing");
-    await crash(primary);
+    await primary.crash();
     // If the service committed something meanwhile, the numbers are on the disk and survive the crash: try again.
   } while ((await nextXid(primary)) >= lastSeen);
   expect(await startedAt()).toBe(started);
