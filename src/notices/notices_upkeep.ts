@@ -32,17 +32,38 @@ export function createNoticesUpkeep({
   findInstallation,
   demandFigures,
 }: UpkeepOptions): UpkeepTask {
+  const lookAtCustomers = everyTenth();
+  const lookAtInstallation = everyTenth();
   return {
     name: "notices",
-    everyMs: 600_000,
-    firstMs: 60_000,
+    // Ten times as often as it looks, so that another process soon looks in place of one that has ended.
+    everyMs: 60_000,
     failed: "Could not make notices: it is tried again",
     async run(context) {
-      // The next run finds these figures.
-      demandFigures();
-      if (await looksForAll(context.database, processUuid)) await makeNotices(context, settings);
-      if (!context.isStopping()) await noticeInstallation(context, settings, await findInstallation(context));
+      if (await looksForAll(context.database, processUuid))
+        await lookAtCustomers(async () => {
+          // The next look finds these figures.
+          demandFigures();
+          await makeNotices(context, settings);
+        });
+      await lookAtInstallation(async () => {
+        if (!context.isStopping())
+          await noticeInstallation(context, settings, await findInstallation(context));
+      });
     },
+  };
+}
+
+/** Returns a function that looks at its first call and at each tenth call after a look that did not fail. */
+function everyTenth() {
+  let left = 0;
+  return async (look: () => Promise<void>) => {
+    if (left > 0) {
+      left--;
+      return;
+    }
+    await look();
+    left = 9;
   };
 }
 

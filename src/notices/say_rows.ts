@@ -37,9 +37,33 @@ function noticeOf({ action, after }: AuditRow): string | undefined {
   return typeof id === "string" ? parseId("ntc", id) : undefined;
 }
 
-/** Returns the sentence of a row. What is not true any more has no advice. */
+/** Returns the sentence of a row. Only what still needs somebody has advice. */
 function say({ action, after }: AuditRow, notice: NoticeSummary): string {
-  if (action !== WITHDRAWN) return describeNotice(notice);
-  const why = WITHDRAWN_WORDS[after?.withdrawn_for as WithdrawnFor] ?? "it was put right";
-  return `No longer true, because ${why}: ${tellNotice(notice)}`;
+  const what = tellNotice(notice);
+  switch (action) {
+    case WITHDRAWN:
+      return `Withdrawn, because ${whyOf(after?.withdrawn_for)}: ${what}`;
+    case "notice.done":
+      return `Marked as done: ${what}`;
+    case "notice.remind":
+      return `Put off until ${String(after?.remind_at).slice(0, 10)}: ${what}`;
+    default:
+      return `${action === "notice.due" ? "Reminder: " : ""}${isOpen(notice) ? describeNotice(notice) : `${what} (${sinceThen(notice)})`}`;
+  }
+}
+
+function isOpen({ state }: NoticeSummary): boolean {
+  return state === "open" || state === "later";
+}
+
+/** Says what has become of a notice since its row was written. */
+function sinceThen({ state, withdrawnFor }: NoticeSummary): string {
+  if (state === "done") return "marked as done since";
+  return state === "replaced"
+    ? "a nearer notice has come since"
+    : `withdrawn since, because ${whyOf(withdrawnFor)}`;
+}
+
+function whyOf(withdrawnFor: unknown): string {
+  return WITHDRAWN_WORDS[withdrawnFor as WithdrawnFor] ?? "it was put right";
 }

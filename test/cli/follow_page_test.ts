@@ -146,7 +146,7 @@ test("A notice becomes a mail with its sentence, and so does its end; other chan
   await makeNoticesNow();
   await until(() => receiver.mails.length === 2, { what: `a second mail: ${delivery.err()}` });
   expect(receiver.mails[1]).toContain(
-    `Subject: Claviger: No longer true, because the limit is another one now: The license of ${email} (`,
+    `Subject: Claviger: Withdrawn, because the limit is another one now: The license of ${email} (`,
   );
   await receiver.close();
 });

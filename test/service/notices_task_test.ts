@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { DAY_MS } from "../../src/base/calendar.ts";
 import { newUuid } from "../../src/base/ids.ts";
 import { silentLog } from "../../src/base/log.ts";
+import { VERSION } from "../../src/base/version.ts";
 import { createUpkeep } from "../../src/database/upkeep/mod.ts";
 import { createNoticesUpkeep, describeNotice, listNotices } from "../../src/notices/mod.ts";
 import { findInstallationState } from "../../src/service/find_installation_state.ts";
 import { createTestClock } from "../support/clock.ts";
 import { configOf } from "../support/config.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { issue } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { useForEach } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
@@ -66,4 +68,46 @@ test("The task notices the backup, the certificate and files of models by the ru
   // Half an hour later, because another process of this host might still have the old certificate.
   const [first] = await run(new Date(later.getTime() + 1_800_000), new Date(later.getTime() + 90 * DAY_MS));
   expect(first).toStartWith("model_files: Files of models are not as they should be: missing or cut short");
+});
+
+test("Another process looks at the customers when the one that looks has ended, and each looks every tenth time", async () => {
+  const config = configOf({ CLAVIGER_DATA_DIR: join(folder, "data") });
+  const now = new Date();
+  const clock = createTestClock(now.toISOString(), { stands: true });
+  const isStopping = () => false;
+  const [first, second] = [newUuid(), newUuid()];
+  await server.database.query(
+    (sql) => sql`
+      insert into processes (id, version, host, address) values (${first}::uuid, ${VERSION}, 'one', 'http://0.0.0.0:8080')`,
+  );
+  let installations = 0;
+  const task = createNoticesUpkeep({
+    processUuid: second,
+    settings: config.notices,
+    findInstallation(context) {
+      installations++;
+      return findInstallationState(context, { config, certificateExpiresAt: () => undefined });
+    },
+    demandFigures: () => {},
+  });
+  const run = () => task.run({ database: server.database, clock, log: silentLog, isStopping });
+  const states = async () => (await listNotices(server.database, { now })).map(({ state }) => state);
+  const end = new Date(now.getTime() + 3 * DAY_MS);
+  const { licenseUuid } = await issue(server.database, {
+    expiresAt: end,
+    now: new Date("2026-01-01T00:00:00Z"),
+  });
+
+  await run();
+  expect({ installations, states: await states() }).toEqual({ installations: 1, states: [] });
+  await server.database.query((sql) => sql`update processes set seen_at = now() - interval '3 minutes'`);
+  await run();
+  expect({ installations, states: await states() }).toEqual({ installations: 1, states: ["open"] });
+  await server.database.query(
+    (sql) => sql`update licenses set expires_at = '2099-01-01' where id = ${licenseUuid}::uuid`,
+  );
+  for (let n = 0; n < 9; n++) await run();
+  expect({ installations, states: await states() }).toEqual({ installations: 2, states: ["open"] });
+  await run();
+  expect(await states()).toEqual(["withdrawn"]);
 });
