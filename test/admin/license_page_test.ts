@@ -8,6 +8,7 @@ import { uuidOf } from "../support/keys.ts";
 import { placeMachine } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { use } from "./list_kit.ts";
 import { attributesOf, linkTo, mainOf, textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
@@ -77,6 +78,21 @@ describe("The page of a license", () => {
     expect(mainOf((await client.submit(`${path}/updates`, { cookie, form: meant })).text)).toContain(
       "updates until: none → 2027-06-30 23:59. It applies to all keys of the license.",
     );
+  });
+
+  test("says which of its keys the service refuses and why, also after a limit below the use", async () => {
+    const key = await admin.issue({ email: "refused@license.example", tier: "research" });
+    await use(admin, key, 20);
+    const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    expect(textsOf((await open(path)).text, ".notice.warning")).toEqual([]);
+    const form = { monthly_limit: "10" };
+    const { text } = await client.submit(`${path}/limit`, { cookie, form });
+    expect(textsOf(text, ".notice")).toEqual([
+      expect.stringContaining("10 a month, of which 20 are used."),
+      expect.stringMatching(
+        /The service refuses requests with 1 key of this license\..*The quota of the month is used up; it resets on/s,
+      ),
+    ]);
   });
 
   test("is titled by the customer, as are those of a key and a machine, and names the id below", async () => {
