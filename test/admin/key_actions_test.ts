@@ -129,7 +129,11 @@ describe("The actions of a key", () => {
         { last_day: "2027-12-01" },
         "expiry: 2026-12-01 00:00 → 2027-12-01 23:59. The change applies to all keys of the license.",
       ],
-      ["tier", { tier: "commercial" }, "tier: research → commercial. 500,000 a month, of which 0 are used."],
+      [
+        "tier",
+        { tier: "commercial" },
+        "tier: research → commercial. 500,000 a month, of which 0 are used. Features now: batch_inference, streaming, training, calibration, model_export, custom_models, priority_support.",
+      ],
       [
         "limit",
         { monthly_limit: "750,000" },

@@ -9,6 +9,7 @@ import {
   effectsOf,
   type LicenseChange,
   type LicenseName,
+  type LicenseValues,
   lacksPlaces,
   refuseSeatsWithoutPlaces,
   refuseShorter,
@@ -49,14 +50,10 @@ export function changesLicense<Entries extends v.ObjectEntries>(
       if (isRefusal(wanted)) return wanted;
       const { shorten, ...change } = wanted;
       if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
-      const before = licenseValuesOf(of);
-      const changed = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
-      const tierEntitlements =
-        (changed.tier !== before.tier && of.tiers?.get(changed.tier)) || before.tierEntitlements;
-      const after = { ...changed, tierEntitlements };
+      const [before, after] = valuesBeforeAndAfter(of, change);
       const tooMuch = refuseTooMuch(what, after, now);
       if (tooMuch !== undefined) return ofThisLicense(tooMuch);
-      return (!shorten && refuseShorter(what, before, after)) || effectsOf(before, after);
+      return (!shorten && refuseShorter(what, before, after)) || effectsOfChange(of, change, now);
     },
     proofFor({ of, fields, by: { now }, visit }: Fields): string | undefined {
       const wanted = toWanted(fields, { of, now });
@@ -77,6 +74,19 @@ export function changesLicense<Entries extends v.ObjectEntries>(
       return askForShorten(isRefusal(result) ? ofThisLicense(result) : result);
     },
   };
+}
+
+/** Returns what a change makes of the license: what its customer gains and loses. */
+export function effectsOfChange(of: ActedKey, change: LicenseChange, now: Date): readonly Effect[] {
+  const [before, after] = valuesBeforeAndAfter(of, change);
+  return effectsOf(before, after, { now, used: of.key.used });
+}
+
+function valuesBeforeAndAfter(of: ActedKey, change: LicenseChange): [LicenseValues, LicenseValues] {
+  const before = licenseValuesOf(of);
+  const changed = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
+  const ofTier = changed.tier === before.tier ? undefined : of.tiers?.get(changed.tier);
+  return [before, { ...changed, tierEntitlements: ofTier ?? before.tierEntitlements }];
 }
 
 /** Names the license by its key, whose history then has the change, unless the key is revoked. */
