@@ -18,6 +18,7 @@ import {
 import type { Change } from "../frame/console/action.ts";
 import { askForShorten } from "../frame/console/components/end.tsx";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
+import { askForBelowUse, usesUp } from "./below_use.tsx";
 import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, uuidOf } from "./key_action.ts";
 import { proofForDays, proofForEnd } from "./license_fields.tsx";
 
@@ -27,6 +28,8 @@ export const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 interface Wanted extends LicenseChange {
   /** The expiry may become earlier. */
   readonly shorten?: boolean | undefined;
+  /** The quota of the month may be used up by the change; undefined where the change cannot do that. */
+  readonly belowUse?: boolean | undefined;
 }
 
 /**
@@ -48,7 +51,7 @@ export function changesLicense<Entries extends v.ObjectEntries>(
     foresee({ of, fields, by: { now } }: Fields): readonly Effect[] | Refusal {
       const wanted = toWanted(fields, { of, now });
       if (isRefusal(wanted)) return wanted;
-      const { shorten, ...change } = wanted;
+      const { shorten, belowUse: _, ...change } = wanted;
       if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
       const [before, after] = valuesBeforeAndAfter(of, change);
       const tooMuch = refuseTooMuch(what, after, now);
@@ -67,7 +70,10 @@ export function changesLicense<Entries extends v.ObjectEntries>(
     async perform({ of, fields, by, visit }: Fields): Promise<object | Refusal> {
       const wanted = toWanted(fields, { of, now: by.now });
       if (isRefusal(wanted)) return wanted;
-      const { shorten, ...change } = wanted;
+      const { shorten, belowUse, ...change } = wanted;
+      // The page of many keys has shown it before.
+      if (belowUse === false && of.seen === undefined && usesUp(effectsOfChange(of, change, by.now)))
+        return askForBelowUse(of, by.now);
       const options = { ...by, change, shorten, seen: of.seen };
       const changes = visit.options.licenseChanges;
       const result = await changeLicense(changes, nameOf(of), options);

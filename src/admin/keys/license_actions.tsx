@@ -26,6 +26,7 @@ import { SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Day } from "../frame/console/components/values.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
+import { BELOW_USE_ENTRY, BelowUseField, usesUp } from "./below_use.tsx";
 import { changesLicense, effectsOfChange, FOR_ALL_KEYS } from "./changes_license.ts";
 import { exportLicense } from "./export_license.tsx";
 import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay } from "./key_action.ts";
@@ -125,9 +126,16 @@ export const changeTier: KeyAction = action({
       )}
       {!isMany && <OtherTiers of={of} now={now} />}
       <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
+      {!isMany && TIERS.some((tier) => usesUp(effectsOfChange(of, { tier }, now))) && (
+        <BelowUseField field={field} />
+      )}
     </>
   ),
-  ...changesLicense("change tier", { tier: v.pipe(TEXT, TIER_FIELD) }, ({ tier }) => ({ tier })),
+  ...changesLicense(
+    "change tier",
+    { tier: v.pipe(TEXT, TIER_FIELD), ...BELOW_USE_ENTRY },
+    ({ tier, below_use: belowUse }) => ({ tier, belowUse }),
+  ),
   done: {
     "license.tier": (of) => `${quotaOf(of)} Features now: ${of.key.features.join(", ") || "none"}.`,
   },
@@ -161,12 +169,15 @@ export const changeLimit: KeyAction = action({
           proposed={String(limit === tierLimit ? "" : (limit ?? ""))}
           label="Monthly limit"
         />
+        {!isMany && <BelowUseField field={field} />}
       </>
     );
   },
-  ...changesLicense("change monthly limit", LIMIT_ENTRY, ({ monthly_limit: limit = null }) => ({
-    monthlyLimit: limit,
-  })),
+  ...changesLicense(
+    "change monthly limit",
+    { ...LIMIT_ENTRY, ...BELOW_USE_ENTRY },
+    ({ monthly_limit: limit = null, below_use: belowUse }) => ({ monthlyLimit: limit, belowUse }),
+  ),
   done: { "license.limit": quotaOf },
 });
 
