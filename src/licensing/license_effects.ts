@@ -34,6 +34,7 @@ import {
 } from "./features.ts";
 import { describePlaces } from "./places.ts";
 import { changedTerm, describeTerm, TERM_FIELDS, type Term } from "./terms.ts";
+import { quotaEffects, tierFeatureEffects } from "./tier_effects.ts";
 import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
 import { describeUpdates, type Updates } from "./updates.ts";
 
@@ -109,8 +110,15 @@ function merge<Value>(
   return Object.fromEntries(merged.flatMap(([name, value]) => (value === null ? [] : [[name, value]])));
 }
 
-/** Returns the values that differ, the tier first. */
-export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[] {
+/**
+ * Returns the values that differ, the tier first. At `now` it also returns which features go and come with another tier,
+ * and with `used`, the use of this month, whether the quota is used up by the change.
+ */
+export function effectsOf(
+  before: LicenseValues,
+  after: LicenseValues,
+  { now, used }: { readonly now?: Date; readonly used?: number } = {},
+): Effect[] {
   const isLess = (was: number | null, is: number | null) =>
     (is ?? Number.POSITIVE_INFINITY) < (was ?? Number.POSITIVE_INFINITY);
   const [endsOn, endsAt] = [before, after].map(({ expiresAt }) => renderEnd(expiresAt));
@@ -127,6 +135,8 @@ export function effectsOf(before: LicenseValues, after: LicenseValues): Effect[]
       to: renderLimit(after.monthlyLimit),
       loss: isLess(before.monthlyLimit, after.monthlyLimit) ? "lower monthly limit" : undefined,
     },
+    ...(used === undefined ? [] : quotaEffects(before, after, used)),
+    ...(now === undefined ? [] : tierFeatureEffects(before, after, now)),
     {
       what: "machines",
       from: describePlaces(before),

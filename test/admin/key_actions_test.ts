@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { DAY_MS, toDay } from "../../src/base/calendar.ts";
+import { toId } from "../../src/base/ids.ts";
 import { findKey, hashApiKey, type IssuedKey } from "../../src/licensing/keys/mod.ts";
 import type { Role } from "../../src/operators/mod.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -129,7 +130,11 @@ describe("The actions of a key", () => {
         { last_day: "2027-12-01" },
         "expiry: 2026-12-01 00:00 → 2027-12-01 23:59. The change applies to all keys of the license.",
       ],
-      ["tier", { tier: "commercial" }, "tier: research → commercial. 500,000 a month, of which 0 are used."],
+      [
+        "tier",
+        { tier: "commercial" },
+        "tier: research → commercial. 500,000 a month, of which 0 are used. Features now: batch_inference, streaming, training, calibration, model_export, custom_models, priority_support.",
+      ],
       [
         "limit",
         { monthly_limit: "750,000" },
@@ -175,6 +180,34 @@ describe("The actions of a key", () => {
     const { text } = await change(key, "revoke", { repeat: last4 });
     expect(noticeOf(text)).toContain("The key is revoked for good.");
     expect(await find(key)).toMatchObject({ state: "revoked" });
+  });
+
+  test("that end a key say before and after what goes on working: signed licenses, places and the last use", async () => {
+    const key = await admin.issue({ maxMachines: 3 });
+    for (const [fingerprint, days] of Object.entries({ "workstation-1": 30, "workstation-2": 90 })) {
+      const body = { fingerprint, days };
+      expect((await admin.call("POST", `/keys/${key.id}/license`, { body })).status).toBe(201);
+    }
+    const last = toDay(new Date(admin.clock.nowMs() + 90 * DAY_MS));
+    const stays = [
+      `2 signed licenses stay valid without a network, the last until ${last}.`,
+      "Machines keep their places: 2 of 3 are taken.",
+    ].join(" ");
+    const files = `/licenses/${toId("lic", key.licenseUuid)}#files`;
+    const page = await open(key, "admin");
+    for (const action of ["suspend", "revoke", "rotate"]) {
+      expect(textsOf(page, `#${action}-form`)[0]).toContain(`Last used: never. ${stays}`);
+      expect(attributesOf(page, `#${action}-form p a`, "href")).toEqual([`/console${files}`]);
+    }
+    const rotated = await change(key, "rotate", { overlap_days: "2" });
+    expect(mainOf(rotated.text)).toContain(`Of the old key: ${stays}`);
+    expect(linkTo(rotated.text, "Files that still work")).toBe(files);
+    expect(noticeOf((await change(key, "suspend")).text)).toContain(stays);
+    const revoked = await change(key, "revoke", { repeat: key.apiKey.slice(-4) });
+    expect(noticeOf(revoked.text)).toContain(`The key is revoked for good. ${stays}`);
+    const without = await open(await admin.issue(), "admin");
+    expect(textsOf(without, "#revoke-form")[0]).toContain("Last used: never.");
+    expect(textsOf(without, "#revoke-form")[0]).not.toMatch(/stay|places/);
   });
 
   test("are claimed by no address alone", async () => {

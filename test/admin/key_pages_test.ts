@@ -351,10 +351,10 @@ test("A license with imported use shows the days apart from the rest, and the fo
   expect(words).toContain(" 27 inferences");
   expect(words).not.toMatch(/inferences (of|without)/);
   expect(words).toContain("99,973 more were imported without a day: 100,000 in all.");
-  expect(words).toContain("With free, research the key is refused: 100,000 are used this month.");
+  expect(words.match(/quota of the month: unlimited → used up \(100,000 used\)/g)).toHaveLength(2);
   const form = { monthly_limit: "200000", never: "yes" };
   expect((await client.send(`/keys/${key.id}/limit`, { cookie, form })).status).toBe(303);
-  expect((await client.send(`/keys/${key.id}`, { cookie })).text).not.toContain("With free, research");
+  expect((await client.send(`/keys/${key.id}`, { cookie })).text).not.toContain("used up (");
 });
 
 test("The page of a key says how many texts of events its license stored today, and since when texts are left out", async () => {

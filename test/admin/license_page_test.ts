@@ -8,6 +8,7 @@ import { uuidOf } from "../support/keys.ts";
 import { placeMachine } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { use } from "./list_kit.ts";
 import { attributesOf, linkTo, mainOf, textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
@@ -77,6 +78,50 @@ describe("The page of a license", () => {
     expect(mainOf((await client.submit(`${path}/updates`, { cookie, form: meant })).text)).toContain(
       "updates until: none → 2027-06-30 23:59. It applies to all keys of the license.",
     );
+  });
+
+  test("says which of its keys the service refuses and why, also after a limit below the use", async () => {
+    const key = await admin.issue({ email: "refused@license.example", tier: "research" });
+    await use(admin, key, 20);
+    const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    expect(textsOf((await open(path)).text, ".notice.warning")).toEqual([]);
+    const form = { monthly_limit: "10", below_use: "yes" };
+    const { text } = await client.submit(`${path}/limit`, { cookie, form });
+    expect(textsOf(text, ".notice")).toEqual([
+      expect.stringContaining("10 a month, of which 20 are used."),
+      expect.stringMatching(
+        /The service refuses requests with 1 key of this license\..*The quota of the month is used up; it resets on/s,
+      ),
+    ]);
+  });
+
+  test("changes the limit or the tier to less than is used only with the box that says so", async () => {
+    const key = await admin.issue({ tier: "research" });
+    await use(admin, key, 20_422);
+    const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    const tierOf = async () =>
+      [(await admin.call("GET", path)).body].map(({ tier, monthly_limit }) => [tier, monthly_limit]);
+    const before = await tierOf();
+    for (const [action, form] of [
+      ["limit", { monthly_limit: "20422" }],
+      ["tier", { tier: "free" }],
+    ] as const) {
+      const refused = await client.submit(`${path}/${action}`, { cookie, form });
+      expect(refused.status).toBe(400);
+      expect(textsOf(refused.text, `#${action} .error`)).toEqual([
+        expect.stringMatching(
+          /^20,422 are used this month, so the service would refuse the keys of the license until \d{4}-\d\d-01\. Check the box if that is meant$/,
+        ),
+      ]);
+      expect(await tierOf()).toEqual(before);
+    }
+    const enough = await client.submit(`${path}/limit`, { cookie, form: { monthly_limit: "20423" } });
+    expect(textsOf(enough.text, ".notice")[0]).toContain("20,423 a month, of which 20,422 are used.");
+    const meant = { monthly_limit: "20422", below_use: "yes" };
+    await client.submit(`${path}/limit`, { cookie, form: meant });
+    // It is used up before as well.
+    const lower = await client.submit(`${path}/limit`, { cookie, form: { monthly_limit: "7" } });
+    expect(textsOf(lower.text, ".notice")[0]).toContain("7 a month, of which 20,422 are used.");
   });
 
   test("is titled by the customer, as are those of a key and a machine, and names the id below", async () => {

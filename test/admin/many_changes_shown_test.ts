@@ -19,6 +19,7 @@ import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { use } from "./list_kit.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -204,17 +205,36 @@ describe("Tier, limit and machines", () => {
     maxMachines: 5,
     expiresAt: NEVER_EXPIRES,
   } as const;
+  test("say which license is refused after the change, because more is used, and count these", async () => {
+    const keys = [await admin.issue({ tier: "research" }), await admin.issue({ tier: "research" })];
+    await use(admin, keys[1] as IssuedKey, 20_422);
+    const shown = await post("tier", fieldsFor(keys, { tier: "free" }));
+    expect(shown.plain).toContain("keys are refused: 1 of 2 licenses");
+    expect(shown.plain).toContain("quota of the month: 29,578 left → used up (20,422 used) keys are refused");
+    expect((await post("tier", shown.next)).plain).toContain("→ used up (20,422 used) keys are refused");
+    const raised = await post("limit", fieldsFor(keys, { monthly_limit: "30000" }));
+    expect(raised.plain).toContain("quota of the month: used up (20,422 used) → 9,578 left");
+    expect(raised.plain).not.toContain("keys are refused");
+  });
+
   test.each([
     [
       "tier",
       { tier: "free" },
-      ["tier: research → free lower tier"],
-      "Lower tier: 2 of 2 licenses; lower monthly limit: 1 of 2 licenses.",
+      [
+        "tier: research → free lower tier",
+        "features streaming, training, calibration, model_export: included → not included fewer features",
+      ],
+      "Lower tier: 2 of 2 licenses; lower monthly limit: 1 of 2 licenses; fewer features: 2 of 2 licenses.",
     ],
     [
       "tier",
       { tier: "commercial" },
-      ["tier: research → commercial", "monthly limit: 50,000 → 500,000"],
+      [
+        "tier: research → commercial",
+        "monthly limit: 50,000 → 500,000",
+        "features custom_models, priority_support: not included → included",
+      ],
       undefined,
     ],
     [

@@ -12,7 +12,7 @@ import { useAdmin } from "../support/use.ts";
 import { createConsoleClient, type Sent } from "./console_client.ts";
 import { issueRevoked } from "./sample_requests.ts";
 import { stopWaiting } from "./stop_waiting.ts";
-import { textsOf } from "./texts_of.ts";
+import { mainOf, textsOf } from "./texts_of.ts";
 
 // Hundreds of changes run one after another.
 setDefaultTimeout(120_000);
@@ -235,6 +235,21 @@ describe("Many keys", () => {
     expect(await statesOf(keys)).toEqual(["revoked", "revoked", "revoked"]);
     expect(await rowsWith("stolen all")).toHaveLength(3);
     expect(done.text).not.toContain("Do something else");
+  });
+
+  test("that are ended are shown with the signed licenses that stay valid", async () => {
+    const keys = [await admin.issue(), await admin.issue(), await admin.issue()];
+    for (const { id } of keys.slice(1))
+      expect((await admin.call("POST", `/keys/${id}/license`, { body: { days: 30 } })).status).toBe(201);
+    const said = async (action: string, some: readonly IssuedKey[]) => {
+      const id = some.map(({ id }) => id).join(" ");
+      const form = { id, repeat: String(some.length), conditions: "", which: "rows of the list" };
+      return mainOf((await client.send(`/keys/many/${action}`, { cookie, form })).text);
+    };
+    for (const action of ["suspend", "revoke"])
+      expect(await said(action, keys)).toContain("2 signed licenses stay valid without a network, the last");
+    expect(await said("suspend", keys.slice(1, 2))).toContain("1 signed license stays valid");
+    expect(await said("suspend", keys.slice(0, 1))).not.toContain("valid without a network");
   });
 
   test("cannot be selected by a viewer, who sees no check box", async () => {

@@ -7,7 +7,7 @@ import { ACTOR } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { awaitFile } from "./sample_requests.ts";
+import { awaitFile, issueRevoked } from "./sample_requests.ts";
 import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
 
 const LONG = "a_very_long_name_of_a_model.".repeat(7).slice(0, 195);
@@ -128,6 +128,41 @@ test("The form of a new model leads to its page with the command that uploads it
   expect(found?.versions).toMatchObject([
     { type: "SvcProbit", nFeatures: 128, nClasses: 2, requiresLicense: "research", awaitsFile: true },
   ]);
+});
+
+test("The form of a new model adds a version to one that exists only with the box, after saying what it changes for whom", async () => {
+  await add({ name: "known", version: "1.2.0", requiresLicense: "commercial" });
+  await admin.issue({ tier: "commercial" });
+  await issueRevoked(admin, { tier: "commercial" });
+  for (const tier of ["free", "research", "enterprise"] as const) await admin.issue({ tier });
+  const form = {
+    ...{ name: "known", version: "2.0.0", type: "SvcProbit", paradigm: "p300", n_features: "128" },
+    ...{ n_classes: "2", requires_license: "free" },
+  };
+  const errorsOf = async (more: object) => {
+    const { status, text } = await change("/models/_add", { ...form, ...more });
+    expect(status).toBe(400);
+    return textsOf(text, "#add-add_version-error");
+  };
+  const versions = async () => (await findRegistered(admin.database, "known"))?.versions.length;
+  expect(await errorsOf({})).toEqual([
+    expect.stringMatching(
+      /^A model has this name already\. Clients see 1\.2\.0 \(tier commercial\) now, and 2\.0\.0 \(tier free\) when its file has arrived: the model becomes visible for \d+ active keys of the tiers free, research\. Check the box if that is meant$/,
+    ),
+  ]);
+  expect((await errorsOf({ requires_license: "enterprise" }))[0]).toContain(
+    ": the model disappears for 1 active key of the tier commercial.",
+  );
+  expect((await errorsOf({ requires_license: "commercial" }))[0]).toContain(": the same keys see the model.");
+  expect(await versions()).toBe(1);
+  const { text } = await change("/models/_add", { ...form, add_version: "yes" });
+  expect(text).toContain(
+    "Upload its file now: clients see 1.2.0 (tier commercial) now, and 2.0.0 (tier free) when its file has arrived.",
+  );
+  expect(await versions()).toBe(2);
+  // A version that exists is refused as such.
+  const again = await change("/models/_add", form);
+  expect([again.status, textsOf(again.text, "#add-add_version-error")]).toEqual([409, []]);
 });
 
 test("The form of a new model marks every field that needs a value in the first round", async () => {

@@ -2,14 +2,15 @@
 /** One account: its facts, licenses, use and history, and what can be changed. */
 import { type Month, monthOf, toMonth, toMonthText } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { counted, renderCount } from "../../base/render_count.ts";
-import { type KeySummary, listKeys, sentenceOf } from "../../licensing/keys/mod.ts";
+import { renderCount } from "../../base/render_count.ts";
+import { type KeySummary, listKeys } from "../../licensing/keys/mod.ts";
 import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
 import { listMuted } from "../../notices/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
-import { Id, IssueButton, Notice } from "../frame/console/components/layout.tsx";
+import { Id, IssueButton } from "../frame/console/components/layout.tsx";
+import { RefusedKeys } from "../frame/console/components/refused_keys.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import {
   Day,
@@ -95,7 +96,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     above: (done) => (
       <>
         <ErasureNotice account={account} month={erasedMonth} now={now} done={done} />
-        <RefusedKeys keys={keys} now={now} />
+        <RefusedKeys of="account" keys={keys} now={now} />
         <MutedNote muted={muted} visit={visit} />
         <Facts
           facts={[
@@ -149,31 +150,6 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
       </>
     ),
   };
-}
-
-/**
- * Says which keys the service refuses now, and why, in the words of their pages. Keys that were ended for good are not
- * named: their states are in the table.
- */
-function RefusedKeys({ keys, now }: Omit<LicensesProps, "account">) {
-  const refused = keys.filter(
-    ({ obstacles: [first] }) => first && first !== "revoked" && first !== "replaced",
-  );
-  if (refused.length === 0) return null;
-  const { resetsAt } = monthOf(now.getTime());
-  return (
-    <Notice kind="warning">
-      <b>The service refuses requests with {counted(refused.length, "key")} of this account.</b>
-      <ul>
-        {refused.slice(0, MAX_SHOWN).map((key) => (
-          <li>
-            <KeyLink id={key.id} text={key.hint} />
-            {`: ${key.obstacles.map((obstacle) => sentenceOf(obstacle, key, resetsAt)).join(" ")}`}
-          </li>
-        ))}
-      </ul>
-    </Notice>
-  );
 }
 
 interface LicensesProps {

@@ -9,6 +9,7 @@ import {
   effectsOf,
   type LicenseChange,
   type LicenseName,
+  type LicenseValues,
   lacksPlaces,
   refuseSeatsWithoutPlaces,
   refuseShorter,
@@ -17,6 +18,7 @@ import {
 import type { Change } from "../frame/console/action.ts";
 import { askForShorten } from "../frame/console/components/end.tsx";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
+import { askForBelowUse, usesUp } from "./below_use.tsx";
 import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, uuidOf } from "./key_action.ts";
 import { proofForDays, proofForEnd } from "./license_fields.tsx";
 
@@ -26,6 +28,8 @@ export const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 interface Wanted extends LicenseChange {
   /** The expiry may become earlier. */
   readonly shorten?: boolean | undefined;
+  /** The quota of the month may be used up by the change; undefined where the change cannot do that. */
+  readonly belowUse?: boolean | undefined;
 }
 
 /**
@@ -47,16 +51,12 @@ export function changesLicense<Entries extends v.ObjectEntries>(
     foresee({ of, fields, by: { now } }: Fields): readonly Effect[] | Refusal {
       const wanted = toWanted(fields, { of, now });
       if (isRefusal(wanted)) return wanted;
-      const { shorten, ...change } = wanted;
+      const { shorten, belowUse: _, ...change } = wanted;
       if (lacksPlaces(change)) return refuseSeatsWithoutPlaces("change machines");
-      const before = licenseValuesOf(of);
-      const changed = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
-      const tierEntitlements =
-        (changed.tier !== before.tier && of.tiers?.get(changed.tier)) || before.tierEntitlements;
-      const after = { ...changed, tierEntitlements };
+      const [before, after] = valuesBeforeAndAfter(of, change);
       const tooMuch = refuseTooMuch(what, after, now);
       if (tooMuch !== undefined) return ofThisLicense(tooMuch);
-      return (!shorten && refuseShorter(what, before, after)) || effectsOf(before, after);
+      return (!shorten && refuseShorter(what, before, after)) || effectsOfChange(of, change, now);
     },
     proofFor({ of, fields, by: { now }, visit }: Fields): string | undefined {
       const wanted = toWanted(fields, { of, now });
@@ -70,13 +70,29 @@ export function changesLicense<Entries extends v.ObjectEntries>(
     async perform({ of, fields, by, visit }: Fields): Promise<object | Refusal> {
       const wanted = toWanted(fields, { of, now: by.now });
       if (isRefusal(wanted)) return wanted;
-      const { shorten, ...change } = wanted;
+      const { shorten, belowUse, ...change } = wanted;
+      // The page of many keys has shown it before.
+      if (belowUse === false && of.seen === undefined && usesUp(effectsOfChange(of, change, by.now)))
+        return askForBelowUse(of, by.now);
       const options = { ...by, change, shorten, seen: of.seen };
       const changes = visit.options.licenseChanges;
       const result = await changeLicense(changes, nameOf(of), options);
       return askForShorten(isRefusal(result) ? ofThisLicense(result) : result);
     },
   };
+}
+
+/** Returns what a change makes of the license: what its customer gains and loses. */
+export function effectsOfChange(of: ActedKey, change: LicenseChange, now: Date): readonly Effect[] {
+  const [before, after] = valuesBeforeAndAfter(of, change);
+  return effectsOf(before, after, { now, used: of.key.used });
+}
+
+function valuesBeforeAndAfter(of: ActedKey, change: LicenseChange): [LicenseValues, LicenseValues] {
+  const before = licenseValuesOf(of);
+  const changed = changedValues({ ...before, hasOwnLimit: of.key.hasOwnLimit }, change);
+  const ofTier = changed.tier === before.tier ? undefined : of.tiers?.get(changed.tier);
+  return [before, { ...changed, tierEntitlements: ofTier ?? before.tierEntitlements }];
 }
 
 /** Names the license by its key, whose history then has the change, unless the key is revoked. */

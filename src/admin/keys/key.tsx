@@ -28,33 +28,45 @@ import { KEY_ACTIONS } from "./actions.ts";
 import { type ActedKey, uuidOf, withTiers } from "./key_action.ts";
 import { CustomerSees, describeLimits, RefusalsOfKey } from "./key_answer.tsx";
 import { Why } from "./key_why.tsx";
+import { listFilesOf } from "./remains.tsx";
 
-export const KEY_PAGE: DetailPage<KeyExplanation & ActedKey> = {
+interface ShownKey extends KeyExplanation, ActedKey {
+  readonly key: KeySummary;
+  readonly machines: Awaited<ReturnType<typeof readMachines>>;
+}
+
+export const KEY_PAGE: DetailPage<ShownKey> = {
   path: "/keys/:id",
   scope: "keys:read",
   addressOf: ({ key }) => `/keys/${key.id}`,
   actions: KEY_ACTIONS,
-  async find({ options, params, now }) {
+  async find(visit) {
+    const { options, params, now } = visit;
     const named = keyFor("show key").read(params);
     if (isRefusal(named)) return named;
     const { what, uuid } = named;
     const explained = await explainKey(options.database, uuid, { now });
-    return explained ? await withTiers(options.database, explained) : refuseUnknownKey(what, uuid);
+    if (explained === undefined) return refuseUnknownKey(what, uuid);
+    const [shown, files, machines] = await Promise.all([
+      withTiers(options.database, explained),
+      listFilesOf(visit, [explained.key]),
+      readMachines(visit, { license: explained.key.licenseId }),
+    ]);
+    return { ...shown, machines, remains: { files, taken: machines?.taken } };
   },
   show: showKey,
 };
 
-async function showKey(explanation: KeyExplanation, visit: Visit): Promise<Detail> {
-  const { key, refusals } = explanation;
+async function showKey(explanation: ShownKey, visit: Visit): Promise<Detail> {
+  const { key, refusals, machines } = explanation;
   const { options, now } = visit;
   const { database } = options;
   const of = { license: key.licenseId };
   const licenseUuid = parseId("lic", key.licenseId) ?? "";
-  const [texts, { over }, history, machines] = await Promise.all([
+  const [texts, { over }, history] = await Promise.all([
     findTextsToday(database, licenseUuid, now),
     findUsageByDay(database, licenseUuid, monthOf(now.getTime())),
     readHistory(database, { keyUuid: uuidOf(explanation) }),
-    readMachines(visit, of),
   ]);
   return {
     title: nameOfCustomer(key),

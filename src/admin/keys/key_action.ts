@@ -10,6 +10,7 @@ import {
   type TierEntitlements,
   termOf,
 } from "../../licensing/mod.ts";
+import type { OutstandingLicense } from "../../licensing/signed_licenses/mod.ts";
 import type { Action } from "../frame/console/action.ts";
 
 /** What the actions need of a key, so that they can be done to rows of a list, too. */
@@ -18,6 +19,12 @@ export interface ActedKey extends Pick<KeyExplanation, "key"> {
   readonly seen?: LicenseValues;
   /** The values of each tier, which another tier would give the license. */
   readonly tiers?: TierEntitlements;
+  /** What goes on working when the key is ended; undefined for a row of a list. */
+  readonly remains?: {
+    readonly files: readonly OutstandingLicense[];
+    /** How many places of the license machines hold; undefined if the operator may not see machines. */
+    readonly taken: number | undefined;
+  };
 }
 export type KeyAction = Action<ActedKey>;
 

@@ -26,6 +26,7 @@ import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
 import { Folded, Id } from "../frame/console/components/layout.tsx";
+import { RefusedKeys } from "../frame/console/components/refused_keys.tsx";
 import { Facts, Table } from "../frame/console/components/table.tsx";
 import {
   AccountLink,
@@ -102,6 +103,7 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
     script: "submit_once",
     above: (
       <>
+        <RefusedKeys of="license" keys={keys} now={now} />
         <MutedNote muted={muted} visit={visit} />
         <LicenseFacts of={license} now={now} />
       </>

@@ -18,7 +18,6 @@ import {
   oneYearAfter,
   renewedByYear,
   TIERS,
-  valueEffectsOf,
 } from "../../licensing/mod.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action } from "../frame/console/action.ts";
@@ -27,7 +26,8 @@ import { SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Day } from "../frame/console/components/values.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { changesLicense, FOR_ALL_KEYS } from "./changes_license.ts";
+import { BELOW_USE_ENTRY, BelowUseField, usesUp } from "./below_use.tsx";
+import { changesLicense, effectsOfChange, FOR_ALL_KEYS } from "./changes_license.ts";
 import { exportLicense } from "./export_license.tsx";
 import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay } from "./key_action.ts";
 import {
@@ -118,17 +118,27 @@ export const changeTier: KeyAction = action({
   submit: "Change the tier",
   toMany: true,
   fits: mayStay,
-  Form: ({ of, field, isMany }) => (
+  Form: ({ of, field, now, isMany }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
-      {!isMany && <p>{`Now: ${of.key.tier}, ${describeLimit(of.key.monthlyLimit)}.`}</p>}
-      {!isMany && refusedTiersOf(of)}
-      {!isMany && valuesOfTiers(of)}
+      <p>{`${FOR_ALL_KEYS} A monthly limit, features and values of the license's own stay.`}</p>
+      {!isMany && (
+        <p>{`Now: ${of.key.tier}, ${describeLimit(of.key.monthlyLimit)}. Used this month: ${renderCount(of.key.used)}.`}</p>
+      )}
+      {!isMany && <OtherTiers of={of} now={now} />}
       <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
+      {!isMany && TIERS.some((tier) => usesUp(effectsOfChange(of, { tier }, now))) && (
+        <BelowUseField field={field} />
+      )}
     </>
   ),
-  ...changesLicense("change tier", { tier: v.pipe(TEXT, TIER_FIELD) }, ({ tier }) => ({ tier })),
-  done: { "license.tier": quotaOf },
+  ...changesLicense(
+    "change tier",
+    { tier: v.pipe(TEXT, TIER_FIELD), ...BELOW_USE_ENTRY },
+    ({ tier, below_use: belowUse }) => ({ tier, belowUse }),
+  ),
+  done: {
+    "license.tier": (of) => `${quotaOf(of)} Features now: ${of.key.features.join(", ") || "none"}.`,
+  },
   originsOf: ({ key }) => [`/accounts/${key.userId}`],
 });
 
@@ -159,12 +169,15 @@ export const changeLimit: KeyAction = action({
           proposed={String(limit === tierLimit ? "" : (limit ?? ""))}
           label="Monthly limit"
         />
+        {!isMany && <BelowUseField field={field} />}
       </>
     );
   },
-  ...changesLicense("change monthly limit", LIMIT_ENTRY, ({ monthly_limit: limit = null }) => ({
-    monthlyLimit: limit,
-  })),
+  ...changesLicense(
+    "change monthly limit",
+    { ...LIMIT_ENTRY, ...BELOW_USE_ENTRY },
+    ({ monthly_limit: limit = null, below_use: belowUse }) => ({ monthlyLimit: limit, belowUse }),
+  ),
   done: { "license.limit": quotaOf },
 });
 
@@ -266,33 +279,17 @@ export const changeExternalId: KeyAction = action({
   done: { "license.change": ({ key }) => `The external id is ${key.externalId ?? "removed"} now.` },
 });
 
-/** Says with which tiers the key would be refused, because more is used; nothing if the license has a limit of its own. */
-function refusedTiersOf({ key: { tier, monthlyLimit, used } }: ActedKey) {
-  const refused = TIERS.filter((each) => used >= (monthlyLimitOf(each) ?? Number.POSITIVE_INFINITY));
-  if (refused.length === 0 || monthlyLimit !== monthlyLimitOf(tier)) return null;
-  return <p>{`With ${refused.join(", ")} the key is refused: ${renderCount(used)} are used this month.`}</p>;
-}
-
-/** Says which values each other tier gives the license, where they differ from those that it has now. */
-function valuesOfTiers({ key, tiers }: ActedKey) {
-  const changes = TIERS.flatMap((tier) => {
-    const tierEntitlements = tiers?.get(tier) ?? key.tierEntitlements;
-    const effects = valueEffectsOf(key, { ...key, tierEntitlements });
-    return tier === key.tier || effects.length === 0 ? [] : [{ tier, effects }];
-  });
-  if (changes.length === 0) return null;
+/** Says what each other tier would change for the license. */
+function OtherTiers({ of, now }: { readonly of: ActedKey; readonly now: Date }) {
   return (
-    <>
-      <p>The values of the tier change, too; those of the license itself stay:</p>
-      <ul>
-        {changes.map(({ tier, effects }) => (
-          <li>
-            {`With ${tier} `}
-            <Effects of={effects} />
-          </li>
-        ))}
-      </ul>
-    </>
+    <ul>
+      {TIERS.filter((tier) => tier !== of.key.tier).map((tier) => (
+        <li>
+          {`With ${tier}: `}
+          <Effects of={effectsOfChange(of, { tier }, now).filter(({ what }) => what !== "tier")} />
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -19,7 +19,7 @@ import { form, page } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 import { KEY_ACTIONS } from "./actions.ts";
-import type { KeyAction } from "./key_action.ts";
+import { type KeyAction, STOP_GROUP } from "./key_action.ts";
 import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
 import {
   BackToList,
@@ -32,6 +32,7 @@ import {
 } from "./many_parts.tsx";
 import { previewPage } from "./many_preview.tsx";
 import { changeSome, splitId } from "./many_run.tsx";
+import { listFilesOf } from "./remains.tsx";
 
 const TOO_MANY = `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`;
 
@@ -173,7 +174,9 @@ function toManyKeys(one: KeyAction): Action<Selection> {
       const refusal = ends > 0 && (await refuseEndings(options.database, session, { ends, now }));
       if (refusal) return refusal;
       const isShown = of.keys.every(({ id }) => of.shown.get(id));
-      return isShown ? await changeSome(one, of, visit) : previewPage(one, of, visit);
+      if (isShown) return await changeSome(one, of, visit);
+      const files = group === STOP_GROUP ? await listFilesOf(visit, divide(of).fitting ?? []) : [];
+      return previewPage(one, of, { ...visit, files });
     },
   });
 }

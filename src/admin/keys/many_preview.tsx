@@ -7,6 +7,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
+import type { OutstandingLicense } from "../../licensing/signed_licenses/mod.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
@@ -27,6 +28,7 @@ import {
   unitsOf,
   visitOfOne,
 } from "./many_parts.tsx";
+import { describeFiles } from "./remains.tsx";
 
 /** What the failures of a run add to its form. */
 const MOST_FAILURE_BYTES = 128 * 1024;
@@ -35,7 +37,11 @@ const TOO_LONG =
   "The features and values of so many licenses do not fit into a form: select fewer keys, or let a program do it with the API";
 
 /** Shows what an action would do to each key. Refuses a wrong field, which is wrong for all of them. */
-export function previewPage(one: KeyAction, selection: Selection, visit: Visit): Page | Refusal {
+export function previewPage(
+  one: KeyAction,
+  selection: Selection,
+  { files, ...visit }: Visit & { readonly files: readonly OutstandingLicense[] },
+): Page | Refusal {
   const { conditions, which } = selection;
   const { fits = () => true, name, label, isFinal } = one;
   const changed: ForeseenUnit[] = [];
@@ -82,6 +88,7 @@ export function previewPage(one: KeyAction, selection: Selection, visit: Visit):
           Selected: <Foreign text={which} />.
         </p>
         {losses && <Notice kind="warning">{`${losses[0]?.toUpperCase()}${losses.slice(1)}.`}</Notice>}
+        {files.length > 0 && rows.length > 0 && <Notice kind="warning">{describeFiles(files)}</Notice>}
         {refused.length > 0 && (
           <>
             <Notice kind="warning">{`Left out: ${countUnits(one, refused.length)}.`}</Notice>

@@ -16,6 +16,7 @@ import type { Page } from "../frame/console/page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import { type ActedKey, HELP_GROUP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
 import { NewKey } from "./new_key.tsx";
+import { describeRemains, Remains, RemainsAfter } from "./remains.tsx";
 
 const USUAL_MS = SPAN.parse(USUAL_OVERLAP) ?? 0;
 const USUAL_DAYS = String(USUAL_MS / DAY_MS);
@@ -27,9 +28,10 @@ export const rotate: KeyAction = action({
   group: HELP_GROUP,
   submit: "Issue the new key",
   fits: (of) => isActive(of) && mayStay(of) && of.key.replacedBy === null,
-  Form: ({ field, now }) => (
+  Form: ({ of, field, now }) => (
     <>
       <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>
+      <Remains of={of} now={now} />
       <TextField
         {...field("overlap_days", USUAL_DAYS)}
         label="Days of overlap"
@@ -53,11 +55,14 @@ export const replace: KeyAction = action({
   group: HELP_GROUP,
   submit: "Issue the new key",
   fits: ({ key }) => key.state === "revoked" && key.replacedBy === null && !isErased(key),
-  Form: () => (
-    <p>
-      The license gets a new key, which is shown once. Its tier, limits, external id, expiry and use stay. The
-      revoked key stays revoked.
-    </p>
+  Form: ({ of, now }) => (
+    <>
+      <p>
+        The license gets a new key, which is shown once. Its tier, limits, external id, expiry and use stay.
+        The revoked key stays revoked.
+      </p>
+      <Remains of={of} now={now} />
+    </>
   ),
   perform: (change) => makeSuccessor(change, replaceKey),
 });
@@ -100,6 +105,11 @@ async function makeSuccessor(
             ["Old key", <KeyLink id={old.id} text={old.hint} />],
           ]}
         />
+        {describeRemains(of) && (
+          <p>
+            Of the old key: <RemainsAfter of={of} />
+          </p>
+        )}
         {old.licenseExpiresAt <= now && (
           <Notice kind="warning">
             The license has expired: <a href={toOpenForm(path, "renew")}>renew it</a>, so that the key works.

@@ -14,6 +14,7 @@ import {
   STOP_GROUP,
   uuidOf,
 } from "./key_action.ts";
+import { describeRemains, Remains } from "./remains.tsx";
 
 export const suspend: KeyAction = action({
   name: "suspend",
@@ -24,10 +25,17 @@ export const suspend: KeyAction = action({
   toMany: true,
   fits: isActive,
   isDone: ({ key }) => key.state === "suspended",
-  Form: () => <p>The service refuses the key until someone resumes it.</p>,
+  Form: ({ of, now }) => (
+    <>
+      <p>The service refuses the key until someone resumes it.</p>
+      <Remains of={of} now={now} />
+    </>
+  ),
   foresee: ({ of }) => stateEffects(of, "suspended", "refused until it is resumed"),
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
-  done: { "key.suspend": "The key is suspended: it is refused from now on." },
+  done: {
+    "key.suspend": (of) => `The key is suspended: it is refused from now on. ${describeRemains(of)}`,
+  },
 });
 
 export const resume: KeyAction = action({
@@ -56,16 +64,19 @@ export const revoke: KeyAction = action({
   isDone: ({ key }) => key.state === "revoked",
   isFinal: true,
   repeat: { what: "the last four characters", textOf: ({ key }) => key.hint.slice(-4) },
-  Form: () => (
-    <p>
-      <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
-      suspend it.
-    </p>
+  Form: ({ of, now }) => (
+    <>
+      <p>
+        <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
+        suspend it.
+      </p>
+      <Remains of={of} now={now} />
+    </>
   ),
   foresee: ({ of }) => stateEffects(of, "revoked", "refused for good"),
   ends: () => 1,
   perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
-  done: { "key.revoke": "The key is revoked for good." },
+  done: { "key.revoke": (of) => `The key is revoked for good. ${describeRemains(of)}` },
 });
 
 /** Says that the state of a key changes, if it does. */

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import type { Tier } from "../../licensing/mod.ts";
 import {
   addModel,
   type FoundModel,
@@ -14,6 +15,7 @@ import {
 import { type Action, action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
+import { describeReplaced } from "./known_name.tsx";
 
 type ModelAction = Action<FoundModel>;
 
@@ -71,7 +73,7 @@ const addVersion: ModelAction = action({
   Form: ({ of: { model }, field }) => (
     <>
       <p>
-        {`The new version has the tier, type, paradigm, features and classes of ${model.shown.version}. Then you upload its file: clients see the version when the file has arrived.`}
+        {`The new version has the tier, type, paradigm, features and classes of ${model.shown.version}. Then you upload its file: clients see the version when the file has arrived${model.listedVersion === null ? "" : `, in place of ${model.listedVersion}`}.`}
       </p>
       <TextField {...field("version")} label="New version" required />
     </>
@@ -83,7 +85,7 @@ const addVersion: ModelAction = action({
     return addAwaiting({ ...shown, name, version, ownerUuid }, { by, visit });
   },
   done: {
-    "model.add": "The version was added. Upload its file now: clients do not see the version before.",
+    "model.add": sayAdded,
     // The script leads here after an upload.
     "model.upload": (_, after) => {
       const { version, checksum } = after as { readonly version: string; readonly checksum: string };
@@ -91,6 +93,18 @@ const addVersion: ModelAction = action({
     },
   },
 });
+
+function sayAdded({ model }: FoundModel, after: unknown): string {
+  const { version, requires_license: requiresLicense } = after as {
+    readonly version: string;
+    readonly requires_license: Tier;
+  };
+  const replaced =
+    model.listedVersion === null || model.listedVersion === version
+      ? "clients do not see the version before"
+      : describeReplaced(model, { version, requiresLicense }).replace(/^C/, "c");
+  return `The version was added. Upload its file now: ${replaced}.`;
+}
 
 /** The actions in the order of the page. */
 export const MODEL_ACTIONS = [addVersion, remove, retire];

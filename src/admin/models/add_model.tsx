@@ -18,6 +18,7 @@ import type { Visit } from "../frame/console/visit.ts";
 import type { AdminEnv } from "../frame/options.ts";
 import { addAwaiting } from "./actions.tsx";
 import { addCommand } from "./add_command.ts";
+import { askForVersion, KNOWN_NAME_ENTRY, KnownNameField } from "./known_name.tsx";
 import { NoAddress, uploadHint } from "./upload.tsx";
 
 /** The name of no model begins with this character. */
@@ -32,6 +33,7 @@ const ENTRIES = {
   n_features: v.pipe(TEXT, parsedField(MODEL_RULES.nFeatures)),
   n_classes: v.pipe(TEXT, parsedField(MODEL_RULES.nClasses)),
   requires_license: v.pipe(TEXT, TIER_FIELD),
+  ...KNOWN_NAME_ENTRY,
 };
 
 /** Adds the version, and leads to the page of the model. */
@@ -40,8 +42,16 @@ async function addModelOfForm(visit: Visit, c: Context<AdminEnv>): Promise<Page 
   const refused = (refusal: Refusal) => formPage(visit, { action: "add", form, refusal });
   const parsed = parseForm(ENTRIES, visit);
   if (isRefusal(parsed)) return refused(parsed);
-  const { n_features: nFeatures, n_classes: nClasses, requires_license, ...same } = parsed.fields;
+  const {
+    n_features: nFeatures,
+    n_classes: nClasses,
+    requires_license,
+    add_version,
+    ...same
+  } = parsed.fields;
   const fields = { ...same, nFeatures, nClasses, requiresLicense: requires_license };
+  const unasked = add_version ? undefined : await askForVersion(fields, visit);
+  if (unasked !== undefined) return refused(unasked);
   const refusal = await addAwaiting(fields, { by: parsed.by, visit });
   if (refusal !== undefined) return refused(refusal);
   return showDone(c, `/models/${encodeURIComponent(same.name)}`, visit.actor.request);
@@ -79,6 +89,7 @@ function formPage(visit: Visit, refused?: RefusedForm): Page {
             hint="Every key of this tier or a higher one sees the model."
             required
           />
+          <KnownNameField field={field} />
           <div hidden>
             <Field
               label="File (optional)"

@@ -295,7 +295,8 @@ async function change(
       before: renderBefore(before, after),
     },
   );
-  if (isChanged) print.note(`Changed: ${renderEffects(effectsOf(before, after))}`);
+  const effects = effectsOf(before, after, { now, used: key.used });
+  if (isChanged) print.note(`Changed: ${renderEffects(effects)}`);
   else
     print.note(`Nothing changed: the license has ${what.endsWith("s") ? "these" : "this"} ${what} already`);
   if (replacedBy === null) return;

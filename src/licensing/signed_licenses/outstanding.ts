@@ -1,5 +1,5 @@
 import { toId } from "../../base/ids.ts";
-import type { Database } from "../../database/mod.ts";
+import { type Database, toTextArray } from "../../database/mod.ts";
 
 /** Licenses that were signed and have not expired: those that a client fetched, or one file that was exported. */
 export interface OutstandingLicense {
@@ -23,11 +23,13 @@ export async function listOutstanding(
   {
     now,
     keyUuid,
+    keyUuids = keyUuid === undefined ? undefined : [keyUuid],
     licenseUuid,
     limit,
   }: {
     readonly now: Date;
     readonly keyUuid?: string | undefined;
+    readonly keyUuids?: readonly string[] | undefined;
     readonly licenseUuid?: string | undefined;
     readonly limit: number;
   },
@@ -43,7 +45,7 @@ export async function listOutstanding(
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
        where s.expires_at > ${now}::timestamptz
-         and ${keyUuid === undefined ? sql`true` : sql`s.key_id = ${keyUuid}::uuid`}
+         and ${keyUuids === undefined ? sql`true` : sql`s.key_id = any(${toTextArray(keyUuids)}::text::uuid[])`}
          and ${licenseUuid === undefined ? sql`true` : sql`k.license_id = ${licenseUuid}::uuid`}
        order by s.expires_at desc, s.jti
        limit ${limit}::bigint`,
