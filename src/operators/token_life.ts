@@ -103,7 +103,8 @@ export async function renewToken(
     return refuseEarlierEnd(`renew token ${name}`, { from: row.was, to: row.expiresAt });
   const kept = `it would be expired since ${toTimestamp(row.expiresAt ?? now)}`;
   const stem = `${cannot}: ${expiresAt === undefined ? kept : PAST_EXPIRY}`;
-  return refuse("CONFLICT", stem, { remedy: { name: "extend_token" } });
+  const fields = expiresAt && [{ field: "expires_at", error: PAST_EXPIRY }];
+  return refuse("CONFLICT", stem, { remedy: { name: "extend_token" }, fields });
 }
 
 function refuseForGood(cannot: string, why = "it is revoked, which is final"): Refusal {

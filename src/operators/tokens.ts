@@ -3,7 +3,7 @@ import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
 import { PAST_EXPIRY } from "../base/calendar.ts";
 import { newUuid } from "../base/ids.ts";
 import { parseTrustedProxies } from "../base/rate_limits/mod.ts";
-import { type Refusal, refuse } from "../base/refusal.ts";
+import { type Refusal, refuse, type WrongField } from "../base/refusal.ts";
 import type { ParsingRule } from "../base/rule.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import type { Brand, KeyMode, Restriction, Tier } from "../licensing/mod.ts";
@@ -68,7 +68,8 @@ export async function issueToken(
 ): Promise<{ readonly token: string } | Refusal> {
   const { name, scopes, restriction, sources, expiresAt } = request;
   const wrong = findWrong(request, now);
-  if (wrong !== undefined) return refuse("INVALID_REQUEST", `Cannot issue token: ${wrong}`);
+  if (wrong !== undefined)
+    return refuse("INVALID_REQUEST", `Cannot issue token: ${wrong.error}`, { fields: [wrong] });
   const token = generateToken(brand);
   const [issued] = await database.query(
     (sql) => sql`
@@ -86,18 +87,21 @@ export async function issueToken(
       ${auditCte(sql, { action: "token.issue", actor, at: now, from: sql`made` })} returning id`,
   );
   const used = `Cannot issue token: the name ${name} was used before; choose another name`;
-  return issued === undefined ? refuse("ALREADY_EXISTS", used) : { token };
+  const fields = [{ field: "name", error: "the name was used before; choose another name" }];
+  return issued === undefined ? refuse("ALREADY_EXISTS", used, { fields }) : { token };
 }
 
-/** Returns the fault of a request, as a phrase. */
-function findWrong(request: TokenRequest, now: Date): string | undefined {
+/** Returns the wrong field of a request, with the fault as a phrase. */
+function findWrong(request: TokenRequest, now: Date): WrongField | undefined {
   const { name, scopes, restriction, sources, expiresAt } = request;
-  if (NAME_RULE.parse(name) === undefined) return `a name must be ${NAME_RULE.expects}`;
-  if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
-  if (isTooWide(restriction, scopes)) return SCOPES_RULE;
-  if (expiresAt !== undefined && expiresAt <= now) return PAST_EXPIRY;
+  if (NAME_RULE.parse(name) === undefined)
+    return { field: "name", error: `a name must be ${NAME_RULE.expects}` };
+  if (scopes.length === 0)
+    return { field: "scopes", error: `it needs at least one scope of ${SCOPES.join(", ")}` };
+  if (isTooWide(restriction, scopes)) return { field: "scopes", error: SCOPES_RULE };
+  if (expiresAt !== undefined && expiresAt <= now) return { field: "expires_at", error: PAST_EXPIRY };
   if (sources === undefined || SOURCES_RULE.parse(sources.join(","))) return undefined;
-  return `its sources must be ${SOURCES_RULE.expects}`;
+  return { field: "from", error: `its sources must be ${SOURCES_RULE.expects}` };
 }
 
 /**

@@ -91,6 +91,11 @@ test.each([
   const { status, text } = await send({ ...form, ...wrong });
   expect(status).toBe(400);
   expect(textsOf(text, `#issue-${name}-error`)).toEqual([expect.stringContaining(error)]);
+  expect(attributesOf(text, "[aria-invalid=true]", "id")).toEqual([`issue-${name}`]);
+  expect(attributesOf(text, "[aria-invalid=true]", "aria-describedby")).toEqual([
+    expect.stringContaining(`issue-${name}-error`),
+  ]);
+  expect(attributesOf(text, "[autofocus]", "id")).toEqual([`issue-${name}`]);
   expect(await client.countRows("keys")).toBe(before);
 });
 

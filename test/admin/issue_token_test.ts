@@ -6,6 +6,7 @@ import { BRAND } from "../support/issue.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { newName } from "./sample_requests.ts";
+import { attributesOf } from "./texts_of.ts";
 
 const TOKEN = new RegExp(tokenPattern(BRAND).source.slice(1, -1), "g");
 const ISSUE = "/access/issue-token";
@@ -35,6 +36,27 @@ describe("The form that issues a token", () => {
     expect(boxes).toEqual([...SCOPES]);
     expect(text).toContain('value="keys:revoke"/> keys:revoke: revoke keys</label>');
     expect(text).toContain("a day alone is its last second, UTC");
+  });
+
+  test("marks an expiry that has passed, and a name that was used before", async () => {
+    const name = newName();
+    const marked = async (...fields: [string, string][]) => {
+      const { status, text } = await issue(["name", name], ["preset", "pipeline"], ...fields);
+      return [status, ...attributesOf(text, "[aria-invalid=true]", "id")];
+    };
+    expect(await marked(["expires_at", "2020-01-31"])).toEqual([400, "issue-token-expires_at"]);
+    expect(await marked()).toEqual([200]);
+    expect(await marked()).toEqual([409, "issue-token-name"]);
+  });
+
+  test("marks an expiry of a renewal that has passed", async () => {
+    const name = newName();
+    const { cookie } = await issue(["name", name], ["preset", "pipeline"]);
+    const renewed = await client.send(`/access/tokens/${name}/renew`, {
+      cookie,
+      form: { expires_at: "2020-01-31" },
+    });
+    expect(attributesOf(renewed.text, "[aria-invalid=true]", "id")).toEqual(["renew-expires_at"]);
   });
 
   test("has each preset with its sentence, and its scopes where the boxes are folded", async () => {

@@ -274,6 +274,21 @@ describe("A new key", () => {
     expect(linkTo(await open(key), "Show the key that replaced it")).toBe(`/keys/${made?.id}`);
   });
 
+  test("of a rotation without an overlap, or for an expired license, is announced as it is now", async () => {
+    const key = await admin.issue();
+    const { text } = await change(key, "rotate", { overlap_days: "0" }, "editor");
+    const [message] = textsOf(text, "#message");
+    expect(message).toMatch(/it replaces your key svc_live_.{4}….{4}, which no longer works\)/);
+
+    const revoked = await issueRevoked(admin);
+    await admin.database.query(
+      (sql) => sql`
+        update licenses set expires_at = '2026-01-31T23:59:59Z' where id = ${revoked.licenseUuid}::uuid`,
+    );
+    const replaced = await change(revoked, "replace", {}, "editor");
+    expect(textsOf(replaced.text, "#message")[0]).toContain("; it expired on 2026-01-31; it replaces your key");
+  });
+
   test("in place of a revoked one has its license, and is shown with a message", async () => {
     const key = await issueRevoked(admin, { mode: "test", externalId: "order-77", monthlyLimit: 1_234 });
     const page = await open(key);

@@ -1,4 +1,7 @@
-/** Sends odd texts in every field of every form and every page of the console. None fails, and none is shown as markup. */
+/**
+ * Sends odd texts in every field of every form and every page of the console. None fails, none is shown as markup, and a
+ * refusal that speaks of marked fields has marked each, so that the first one gets the focus.
+ */
 import { beforeAll, expect, test } from "bun:test";
 import { CONSOLE_ROUTES } from "../../src/admin/things.ts";
 import { useAdmin } from "../support/use.ts";
@@ -29,7 +32,15 @@ const odd = [
   "1e400",
   "9999-99-99",
   "9999-12-31",
+  "2020-01-31",
 ];
+
+/** Returns how many fields the sentence of a refusal says it has marked, and how many controls the page marks. */
+function marksIn(text: string) {
+  const [, many = "1"] = /: correct the (?:(\d+) )?marked fields?\./.exec(text) ?? ["", "0"];
+  const marked = text.match(/<(?:input|select|fieldset|textarea)\b[^>]*aria-invalid="true"/g) ?? [];
+  return { said: Number(many), marked: marked.length, hasFocus: / autofocus=""/.test(text) };
+}
 
 for (const { method, path } of CONSOLE_ROUTES.filter((route) => route.path !== "/logout")) {
   test(`answers ${method} ${path} with any text without a failure, and does not repeat it as markup`, async () => {
@@ -47,6 +58,11 @@ for (const { method, path } of CONSOLE_ROUTES.filter((route) => route.path !== "
           text: text.slice(0, 20),
           failed: false,
         });
+        const { said, ...shown } = marksIn(answer.text);
+        // Nobody enters the text of a hidden field.
+        const isHidden = new RegExp(`<input type="hidden" name="${name}"`).test(answer.text);
+        if (said > 0 && !isHidden)
+          expect({ name, text, ...shown }).toEqual({ name, text, marked: said, hasFocus: true });
         // A browser never takes a CSV for markup, and it has the reasons as they were written.
         if (answer.headers.get("content-type")?.startsWith("text/csv")) return;
         expect(answer.text).not.toContain("<script>");

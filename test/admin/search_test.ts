@@ -162,6 +162,26 @@ describe("POST /search", () => {
     );
   });
 
+  test("shows the keys with the same digits if the text has another mode, however its dots are written", async () => {
+    const { apiKey, id } = await admin.issue({ email: "mode@example.org", mode: "test" });
+    const digits = apiKey.slice(9);
+    const [start, end] = [digits.slice(0, 4), digits.slice(-4)];
+    for (const [q, groups] of [
+      [`svc_live_…${end}`, ["Keys with the same end"]],
+      [`svc_live_...${end}`, ["Keys with the same end"]],
+      [`My key is svc_live_…${end}. Why?`, ["Keys with the same end"]],
+      [`svc_live_${start}`, ["Keys with the same start"]],
+      [`svc_live_${start}…${end}`, ["Keys with the same start", "Keys with the same end"]],
+    ] as const) {
+      const { text } = await search(q);
+      expect({ q, groups: groupsOf(text), isFound: text.includes(id) }).toEqual({
+        q,
+        groups: [...groups],
+        isFound: true,
+      });
+    }
+  });
+
   test("shows the keys that a word of a sentence could end, if nothing was found", async () => {
     const end = ada.apiKey.slice(-4);
     await admin.database.query(

@@ -1,7 +1,7 @@
 /** Tables in windows of every width: which become cards, which columns they lose, and that nothing is wider than the window. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { toId } from "../../src/base/ids.ts";
+import { parseId, toId } from "../../src/base/ids.ts";
 import { makeNotices, mute } from "../../src/notices/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
@@ -29,6 +29,7 @@ const LISTS = [
 
 const admin = useForAll(() => startConsole({ clock: createTestClock("2026-11-22T15:43:44Z") }));
 let license: string;
+let refusedKey: string;
 beforeAll(async () => {
   await addDemo(admin.testDatabase, admin.clock.now());
   await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
@@ -40,6 +41,13 @@ beforeAll(async () => {
   const of = await licenseWith(admin.database, { maxMachines: 5 });
   await placeMachine(admin.database, of, "one");
   license = `/licenses/${toId("lic", of.licenseUuid)}`;
+  const { id } = await admin.issue();
+  refusedKey = `/keys/${id}`;
+  await admin.database.query(
+    (sql) => sql`
+      insert into refusals (key_id, code, reason, count, last_at)
+      values (${parseId("key", id) ?? ""}, 'RATE_LIMIT_EXCEEDED', 'analytics_batch', 3, '2026-11-22T15:00:00Z')`,
+  );
   orThrow(await mute(admin.database, of, { actor: ACTOR, now: admin.clock.now() }));
 });
 
@@ -80,6 +88,16 @@ describe("A table", () => {
       for (const width of [481, 768]) {
         await widen(width);
         expect([width, await cardsIn(page)]).toEqual([width, 0]);
+        expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+      }
+    });
+  });
+
+  test("of refusals has a sentence in its first column, which wraps in every window", async () => {
+    await visit(refusedKey, async (page, widen) => {
+      await page.getByRole("rowheader", { name: /^Too many .* in a minute: / }).waitFor();
+      for (const width of [320, 390, 481, 768, 1_024, 1_100, 1_440]) {
+        await widen(width);
         expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
       }
     });

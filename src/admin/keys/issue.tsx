@@ -151,6 +151,7 @@ export async function issueKeyOfForm(visit: Visit): Promise<Page> {
           {...request}
           name={keys.find(({ id }) => id === issued.id)?.name}
           term={request.term && { ...request.term, startedAt: null }}
+          now={now}
           options={options}
         />
         {tiers.length > 1 && (

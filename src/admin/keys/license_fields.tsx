@@ -19,7 +19,7 @@ import {
   YES_OR_NO,
 } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
-import { Choice, FieldError, Select, TextField } from "../frame/console/components/form.tsx";
+import { CheckBox, optionsOf, RadioButtons, Select, TextField } from "../frame/console/components/form.tsx";
 import { type FieldsOf, refuseFields, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 
 interface FieldProps {
@@ -44,13 +44,7 @@ export function ExpiryFields({ field, proposed, hint }: FieldProps & { readonly 
   return (
     <>
       <TextField {...field("last_day", proposed)} label="Last day" hint={hint} />
-      <Choice
-        type="checkbox"
-        name="never"
-        value="yes"
-        label="It never expires"
-        checked={field("never").value === "yes"}
-      />
+      <CheckBox {...field("never")} label="It never expires" />
       <LastingHint />
     </>
   );
@@ -64,29 +58,29 @@ const LastingHint = () => (
 
 /** The end that each of many licenses gets. */
 export function ManyExpiryFields({ field }: Pick<FieldProps, "field">) {
-  const term = field("term");
-  const choice = (value: Term, label: string) => (
-    <Choice type="radio" name="term" value={value} label={label} checked={(term.value ?? "year") === value} />
-  );
   return (
-    <fieldset>
-      <legend>New expiry</legend>
-      <FieldError {...term} />
-      {choice("year", "One year from each expiry; from now, if it has expired")}
-      {choice("never", "Never")}
-      {choice("day", "The same last day for all:")}
+    <RadioButtons
+      {...field("term", "year")}
+      label="New expiry"
+      choices={optionsOf(TERMS, (term) => TERM_LABELS[term as Term])}
+    >
       <TextField
         {...field("last_day")}
         label="Last day"
         hint="The keys work until the end of this day, UTC."
       />
       <LastingHint />
-    </fieldset>
+    </RadioButtons>
   );
 }
 
-const TERMS = ["year", "day", "never"] as const;
+const TERMS = ["year", "never", "day"] as const;
 type Term = (typeof TERMS)[number];
+const TERM_LABELS: Readonly<Record<Term, string>> = {
+  year: "One year from each expiry; from now, if it has expired",
+  never: "Never",
+  day: "The same last day for all:",
+};
 
 /** The fields of an expiry of many licenses; a form for one has no term. */
 export const MANY_EXPIRY_ENTRIES = {
@@ -209,14 +203,7 @@ export const OFFLINE_DAYS_ENTRY = {
 export function TermFields({ field }: Pick<FieldProps, "field">) {
   return (
     <>
-      <Choice
-        type="checkbox"
-        name="starts_on_first_use"
-        value="yes"
-        label="It starts on its first use, and has no last day"
-        checked={field("starts_on_first_use").value === "yes"}
-      />
-      <FieldError {...field("starts_on_first_use")} />
+      <CheckBox {...field("starts_on_first_use")} label="It starts on its first use, and has no last day" />
       <TextField
         {...field("term_days")}
         label="Term days (only with a start on first use)"

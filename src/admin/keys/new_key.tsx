@@ -17,8 +17,9 @@ interface Props extends Pick<KeySummary, "id" | "tier" | "mode" | "email"> {
   readonly expiresAt: Date;
   /** The term of a license that has not begun; undefined for every other license. */
   readonly term?: Term | undefined;
-  /** The key that this one replaces; without a time it works no more. */
+  /** The key that this one replaces; without a time, or after it, that works no more. */
   readonly old?: { readonly hint: string; readonly worksUntil?: Date | undefined };
+  readonly now: Date;
   readonly options: Pick<AdminOptions, "publicUrl" | "customerMessageFile">;
 }
 
@@ -55,14 +56,15 @@ export function NewKey(props: Props) {
 }
 
 /** Returns what the license is, until when it works, and which key this one replaces. */
-function describeLicense({ tier, mode, expiresAt, term, old }: Props): string {
+function describeLicense({ tier, mode, expiresAt, term, old, now }: Props): string {
   const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
   const ends = term
     ? `it works for ${describeTerm(term)}`
     : isEndless
       ? "it does not expire"
-      : `it works until ${toDay(expiresAt)}`;
-  const oldEnds = old?.worksUntil ? `works until ${toTimestamp(old.worksUntil)}` : "no longer works";
+      : `it ${expiresAt > now ? "works until" : "expired on"} ${toDay(expiresAt)}`;
+  const { worksUntil = now } = old ?? {};
+  const oldEnds = worksUntil > now ? `works until ${toTimestamp(worksUntil)}` : "no longer works";
   const replaces = old ? `; it replaces your key ${old.hint}, which ${oldEnds}` : "";
   return `${tier}, ${mode}; ${ends}${replaces}`;
 }

@@ -15,7 +15,7 @@ import {
 } from "../../licensing/mod.ts";
 import { action, type FormProps } from "../frame/console/action.ts";
 import { SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx";
-import { Choice, FieldError, TextField } from "../frame/console/components/form.tsx";
+import { optionsOf, RadioButtons, TextField } from "../frame/console/components/form.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import { cutText } from "../frame/console/cut_text.ts";
 import { type FieldsOf, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
@@ -29,16 +29,6 @@ const MOST_LISTED_CHARACTERS = 400;
 
 /** One feature of a license, and what is to decide it. */
 function FeatureFields({ field }: Pick<FormProps<unknown>, "field">) {
-  const decided = field("decided");
-  const choice = (value: Decided, label: string) => (
-    <Choice
-      type="radio"
-      name="decided"
-      value={value}
-      label={label}
-      checked={(decided.value ?? "granted") === value}
-    />
-  );
   return (
     <>
       <TextField
@@ -47,13 +37,11 @@ function FeatureFields({ field }: Pick<FormProps<unknown>, "field">) {
         hint={`One of the tiers' features (${featuresOf("enterprise").join(", ")}), or a name of your own.`}
         required
       />
-      <fieldset>
-        <legend>The license</legend>
-        <FieldError {...decided} />
-        {choice("granted", "has it")}
-        {choice("withdrawn", "does not have it")}
-        {choice("tier", "has it if its tier has it")}
-      </fieldset>
+      <RadioButtons
+        {...field("decided", "granted")}
+        label="The license"
+        choices={optionsOf(DECIDED, (decided) => DECIDED_LABELS[decided as Decided])}
+      />
       <TextField
         {...field("until")}
         label="Until (optional)"
@@ -65,6 +53,11 @@ function FeatureFields({ field }: Pick<FormProps<unknown>, "field">) {
 
 const DECIDED = ["granted", "withdrawn", "tier"] as const;
 type Decided = (typeof DECIDED)[number];
+const DECIDED_LABELS: Readonly<Record<Decided, string>> = {
+  granted: "has it",
+  withdrawn: "does not have it",
+  tier: "has it if its tier has it",
+};
 
 /** The fields of a feature. */
 const FEATURE_ENTRIES = {

@@ -93,6 +93,7 @@ async function makeSuccessor(
           expiresAt={old.licenseExpiresAt}
           old={{ hint: old.hint, worksUntil: oldWorksUntil }}
           term={isWaiting(old, now) ? old : undefined}
+          now={now}
           options={options}
         />
         <h2>What was issued</h2>

@@ -149,11 +149,7 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
     may("models:read") ? listRegistered(database, { search: text, limit: MOST + 1 }) : [],
     may("admin") ? listOperators(database) : [],
   ]);
-  const { start, end, isEither } = parseKeyParts(text) ?? {};
-  const isNear = named.length === 0 && start !== undefined && end !== undefined && !isEither;
-  const near = isNear
-    ? Object.entries({ start: `${start}…`, end: `…${end}` })
-    : findKeyEnds(text).map((digits) => ["end", `…${digits}`] as const);
+  const near = named.length === 0 ? nearOf(text) : [];
   const place = ({ name }: Operator) => name.indexOf(text.toLowerCase());
   const found = operators.filter((each) => place(each) >= 0).toSorted((a, b) => place(a) - place(b));
   const [only, other] = [
@@ -165,10 +161,7 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
   return {
     isTooWide: search.isTooWide,
     keys: [...new Map([...named, ...ofAccounts].map((key) => [key.id, key])).values()],
-    /**
-     * Keys that are only similar. If the text gives the start and the end of a key, and no key has both: the keys with the
-     * same start, and the keys with the same end. Otherwise: the keys whose end is a word of the text.
-     */
+    /** Keys that are only similar. */
     near: await Promise.all(
       near.map(async ([as, text]) => [as, text, await findKeys({ accountUuids: [], text })] as const),
     ),
@@ -178,6 +171,18 @@ async function findAll(text: string, { options: { database }, may, now }: Visit)
     /** The page of the only result. The keys of an account belong to its result. */
     only: other === undefined ? only : undefined,
   };
+}
+
+/**
+ * Returns searches for keys that are only similar to a text, and what they have in common with it. If the text gives two of
+ * the mode, the start and the end of a key: keys with the same start or the same end alone. Otherwise: keys whose end is a
+ * word of the text.
+ */
+function nearOf(text: string): readonly (readonly [as: string, search: string])[] {
+  const { mode, start, end, isEither } = parseKeyParts(text) ?? {};
+  const given = [mode, start, end].filter((part) => part !== undefined);
+  if (given.length < 2 || isEither) return findKeyEnds(text).map((digits) => ["end", `…${digits}`]);
+  return [...(start ? [["start", `${start}…`] as const] : []), ...(end ? [["end", `…${end}`] as const] : [])];
 }
 
 interface GroupProps<Row> {

@@ -3,6 +3,7 @@
  * The actions that a page offers. An action opens in place, without script, and asks for the fields of the change. At
  * most one action of a page is open.
  */
+import { refuse } from "../../../../base/refusal.ts";
 import { refuseOldProof } from "../../../../operators/mod.ts";
 import { type Action, isOffered, ORIGIN, originOf } from "../action.ts";
 import { fieldsOf, type RefusedForm } from "../refused_form.ts";
@@ -114,5 +115,10 @@ export function LastRefusal<Thing>({ actions, of, visit, refused }: ActionsProps
   const isFormShown = actions.some(
     (action) => action.name === refused?.action && isOffered(action, { of, visit }),
   );
-  return refused && !isFormShown ? <RefusalNotice refusal={refused.refusal} may={visit.may} /> : null;
+  if (refused === undefined || isFormShown) return null;
+  const { code, fields = [] } = refused.refusal;
+  const why = fields.map(({ error }) => error).join("; ");
+  // No field is there that could be marked.
+  const refusal = why === "" ? refused.refusal : refuse(code, `Nothing was changed: ${why}`);
+  return <RefusalNotice refusal={refusal} may={visit.may} />;
 }

@@ -2,7 +2,7 @@
 /** A box that must be checked for a change that might not be meant. */
 import * as v from "valibot";
 import type { FormProps } from "../action.ts";
-import { Choice, FieldError } from "./form.tsx";
+import { CheckBox } from "./form.tsx";
 
 interface Props {
   readonly field: FormProps<unknown>["field"];
@@ -12,20 +12,7 @@ interface Props {
 
 /** The box, with the reason for which the form was refused without it. */
 export function Consent({ field, name, label }: Props) {
-  const shown = field(name);
-  return (
-    <div class="field">
-      <Choice
-        type="checkbox"
-        name={name}
-        value="yes"
-        label={label}
-        checked={shown.value === "yes"}
-        autofocus={shown.error !== undefined}
-      />
-      <FieldError {...shown} />
-    </div>
-  );
+  return <CheckBox {...field(name)} label={label} />;
 }
 
 /** The schema of the box: whether it is checked. */

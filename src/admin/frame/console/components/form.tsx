@@ -153,6 +153,7 @@ function Choices({
   choices,
   type,
   checked,
+  children,
 }: Omit<ChoicesProps, "value"> &
   Pick<ChoiceProps, "type"> & {
     readonly checked: readonly string[];
@@ -176,7 +177,26 @@ function Choices({
           autofocus={autofocus}
         />
       ))}
+      {children}
     </fieldset>
+  );
+}
+
+/** A box of its own, with the reason for which the form was refused. */
+export function CheckBox({ label, value, ...field }: Omit<TextFieldProps, "hint">) {
+  return (
+    <div class="field">
+      <Choice
+        type="checkbox"
+        id={field.id ?? field.name}
+        name={field.name}
+        value="yes"
+        label={label}
+        checked={value === "yes"}
+        {...connectedAttributes(field)}
+      />
+      <FieldError id={field.id ?? field.name} error={field.error} />
+    </div>
   );
 }
 
@@ -186,7 +206,10 @@ interface ChoiceProps {
   readonly value: string;
   readonly label: string;
   readonly checked: boolean;
+  readonly id?: string;
   readonly autofocus?: boolean;
+  readonly "aria-invalid"?: "true" | undefined;
+  readonly "aria-describedby"?: string | undefined;
 }
 
 /** A check box or a radio button next to its label. */
