@@ -129,7 +129,7 @@ describe("It is slow since noon", () => {
     expect(attributesOf(text, "figure:first-of-type line.limit", "x1")).toHaveLength(4);
   });
 
-  test("leads from an endpoint to its five minutes, and from those to causes, refusals and keys", async () => {
+  test("leads from an endpoint to its five minutes, and from those to causes, errors and refused keys", async () => {
     const one = await open(linkTo(await open("/health/latency"), "checks of keys"));
     expect(textsOf(one, "h1")).toEqual(["Latency of checks of keys"]);
     const values = textsOf(one, ".values b");
@@ -139,7 +139,9 @@ describe("It is slow since noon", () => {
     );
     expect(values[287]).toMatch(/^14:05, not over half within /);
     expect(values[286]).toMatch(/^14:00 half within /);
-    expect(rowsOf(one, "The slowest five minutes; each leads to its refusals and keys")).toHaveLength(5);
+    expect(rowsOf(one, "The slowest five minutes; each leads to its errors and refused keys")).toHaveLength(
+      5,
+    );
     const hour = await open(linkTo(one, "2026-11-22 12:00"));
     const point = await open(linkTo(hour, "2026-11-22 12:15"));
     expect(textsOf(point, "#point")).toEqual(["checks of keys from 12:15 to 12:20"]);
@@ -171,7 +173,7 @@ describe("It is slow since noon", () => {
     const point = await open(linkTo(one, "2026-11-22 12:00"));
     const steps = rowsOf(
       point,
-      '<span id="hour" tabindex="-1">The five minutes from 12:00 to 13:00; each leads to its refusals and keys',
+      '<span id="hour" tabindex="-1">The five minutes from 12:00 to 13:00; each leads to its errors and refused keys',
     );
     expect(steps.map((row) => row.slice(11, 16))).toEqual(
       Array.from({ length: 12 }, (_, index) => `12:${`${index * 5}`.padStart(2, "0")}`),

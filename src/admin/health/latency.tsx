@@ -180,7 +180,7 @@ function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
       <LatencyChart {...times} endpoint={found} caption={nameOfEndpoint(name)} hasValues>
         <Numbers caption={nameOfEndpoint(name)}>
           <Table
-            caption="By hour; each hour leads to its five minutes, and those to their refusals and keys"
+            caption="By hour; each hour leads to its five minutes, and those to their errors and refused keys"
             // The first five minutes of the hour that had a request: its beginning may lie before this time.
             columns={linked(name, to, { hash: "hour", atOf: (hour) => firstOf(hour, found.steps) })}
             rows={found.hours.toReversed()}
@@ -189,7 +189,7 @@ function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
         </Numbers>
       </LatencyChart>
       <Table
-        caption="The slowest five minutes; each leads to its refusals and keys"
+        caption="The slowest five minutes; each leads to its errors and refused keys"
         columns={linked(name, to)}
         rows={slowest.slice(0, MOST_SLOWEST)}
       />
