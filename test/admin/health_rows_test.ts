@@ -1,10 +1,13 @@
 /** The rows that the page Health makes from findings, expiries and processes. */
 import { describe, expect, test } from "bun:test";
 import { listExpiries, summarize } from "../../src/admin/health/health_rows.ts";
+import type { HealthMark } from "../../src/admin/health/marks.ts";
+import { describeSlow, findingsOf, pathToSlow } from "../../src/admin/health/slow.ts";
 import type { ServingProcess } from "../../src/database/processes/mod.ts";
 import type { Finding } from "../../src/installation/doctor/mod.ts";
 import type { ListedToken } from "../../src/operators/mod.ts";
 import type { Unusual } from "../../src/usage/activity/mod.ts";
+import type { SlowEndpoint } from "../../src/usage/latency/mod.ts";
 import { NOW } from "../support/issue.ts";
 
 const DAY_MS = 86_400_000;
@@ -73,7 +76,7 @@ describe("listExpiries()", () => {
   });
 });
 
-const GOOD = { findings: [], expiries: [], processes: [], unusual: [] };
+const GOOD = { findings: [], expiries: [], processes: [], unusual: [], slow: [] };
 
 describe("summarize()", () => {
   test("says that everything works, and how many processes serve", () => {
@@ -117,5 +120,45 @@ describe("summarize()", () => {
         "Needs attention: unusually many answers “unknown, suspended or revoked key” in 2 hours, the last at 09:00, " +
         "unusually few answers “without an error” at 03:00.",
     });
+  });
+});
+
+describe("describeSlow()", () => {
+  const now = new Date("2026-11-22T14:07:00Z");
+  const slow = (endpoint: string, since: string): SlowEndpoint => ({
+    ...{ endpoint, since: new Date(since) },
+    ...{ share: "95 %", nowMs: 240, beforeMs: 28 },
+  });
+  const mark = (at: string, says: string): HealthMark => ({ at: new Date(at), kind: "process_start", says });
+  const EVENTS = slow("analytics", "2026-11-22T13:20:00Z");
+  const says = (...marks: HealthMark[]) => describeSlow([EVENTS], marks, now)[0]?.says;
+
+  test("tells since when and from what to what, in the line of the page, with a link and a finding", () => {
+    const found = describeSlow([EVENTS, slow("models", "2026-11-21T23:50:00Z")], [], now);
+    expect(summarize({ ...GOOD, slow: found })).toEqual({
+      tone: "warning",
+      sentence:
+        "Needs attention: events take 8.6 times as long since 13:20 (95 % within 240 ms, before within 28 ms), " +
+        "lists of models take 8.6 times as long since 23:50 of 2026-11-21 (95 % within 240 ms, before within 28 ms).",
+    });
+    expect(pathToSlow(found)).toBe("/console/health/latency");
+    expect(pathToSlow(found.slice(0, 1))).toBe("/console/health/latency?endpoint=analytics");
+    expect(pathToSlow([])).toBeUndefined();
+    expect(findingsOf(found)[0]).toMatchObject({
+      ...{ name: "latency", state: "warn", message: found[0]?.says },
+    });
+  });
+
+  test("names the nearest of what happened within ten minutes of the first slow five minutes", () => {
+    const [start, backup] = [
+      mark("2026-11-22T13:19:00Z", "a process of version 0.9.0 was started"),
+      mark("2026-11-22T13:14:00Z", "a backup was taken"),
+    ];
+    expect(says(backup, start)).toEndWith("28 ms; at 13:19 a process of version 0.9.0 was started)");
+    const deploy: HealthMark = { ...mark("2026-11-22T13:11:00Z", "another version"), kind: "deploy" };
+    expect(says(deploy, start)).toEndWith("; at 13:11 another version)");
+    for (const at of ["13:10:00", "13:35:00"]) expect(says(mark(`2026-11-22T${at}Z`, "x"))).toContain("; at");
+    for (const at of ["13:09:59", "13:35:01"])
+      expect(says(mark(`2026-11-22T${at}Z`, "x"))).not.toContain(";");
   });
 });

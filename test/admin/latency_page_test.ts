@@ -88,6 +88,34 @@ describe("It is slow since noon", () => {
     );
   });
 
+  test("says in words what is slow, since when and what happened then, on this page, Health and Overview", async () => {
+    const said =
+      /(?:C|c)hecks of keys take \d+ times as long since 12:10 \(95 % within 1\d\d ms, before within [\d.]+ ms; at 12:09 version 0\.6\.0 was started in place of 0\.5\.0\)\./;
+    for (const path of ["/health/latency", "/health/latency?endpoint=validate"]) {
+      const [notice = "", ...others] = textsOf(await open(path), ".notice");
+      expect(notice).toMatch(said);
+      expect(notice).toContain(
+        "An endpoint is slow if 95 % or half of its requests took at least 3 times as long",
+      );
+      expect(others).toEqual([]);
+    }
+    for (const path of ["/health", "/overview"]) {
+      const text = await open(path);
+      expect(textsOf(text, ".notice")[0]).toMatch(said);
+      expect(linkTo(text, "Show what is slow")).toBe("/health/latency?endpoint=validate");
+    }
+    expect(rowsOf(await open("/health"), "Checked: ").at(-1)).toMatch(
+      /^latency warning checks of keys take /,
+    );
+    const { body } = await admin.call("GET", "/status", { token: await admin.token() });
+    expect(body.findings.at(-1)).toMatchObject({ name: "latency", state: "warn" });
+  });
+
+  test("says nothing of an endpoint that is not slow, nor of a time before", async () => {
+    for (const path of ["/health/latency?endpoint=analytics", "/health/latency?to=2026-11-22T12:00:00Z"])
+      expect(textsOf(await open(path), ".notice")).toEqual([]);
+  });
+
   test("marks what happened in every chart, and lists it", async () => {
     const text = await open("/health/latency");
     expect(rowsOf(text, "The numbers stand in the charts.")).toEqual([
@@ -101,7 +129,7 @@ describe("It is slow since noon", () => {
     expect(attributesOf(text, "figure:first-of-type line.limit", "x1")).toHaveLength(4);
   });
 
-  test("leads from an endpoint to its five minutes, and from those to causes, refusals and keys", async () => {
+  test("leads from an endpoint to its five minutes, and from those to causes, errors and refused keys", async () => {
     const one = await open(linkTo(await open("/health/latency"), "checks of keys"));
     expect(textsOf(one, "h1")).toEqual(["Latency of checks of keys"]);
     const values = textsOf(one, ".values b");
@@ -111,7 +139,9 @@ describe("It is slow since noon", () => {
     );
     expect(values[287]).toMatch(/^14:05, not over half within /);
     expect(values[286]).toMatch(/^14:00 half within /);
-    expect(rowsOf(one, "The slowest five minutes; each leads to its refusals and keys")).toHaveLength(5);
+    expect(rowsOf(one, "The slowest five minutes; each leads to its errors and refused keys")).toHaveLength(
+      5,
+    );
     const hour = await open(linkTo(one, "2026-11-22 12:00"));
     const point = await open(linkTo(hour, "2026-11-22 12:15"));
     expect(textsOf(point, "#point")).toEqual(["checks of keys from 12:15 to 12:20"]);
@@ -143,7 +173,7 @@ describe("It is slow since noon", () => {
     const point = await open(linkTo(one, "2026-11-22 12:00"));
     const steps = rowsOf(
       point,
-      '<span id="hour" tabindex="-1">The five minutes from 12:00 to 13:00; each leads to its refusals and keys',
+      '<span id="hour" tabindex="-1">The five minutes from 12:00 to 13:00; each leads to its errors and refused keys',
     );
     expect(steps.map((row) => row.slice(11, 16))).toEqual(
       Array.from({ length: 12 }, (_, index) => `12:${`${index * 5}`.padStart(2, "0")}`),

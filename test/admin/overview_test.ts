@@ -1,5 +1,6 @@
 /** The page Overview on the customers of a demo. `overview_links_test.ts` has what its links find. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { VERSION } from "../../src/base/version.ts";
 import { listKeys } from "../../src/licensing/keys/mod.ts";
 import { makeNotices } from "../../src/notices/mod.ts";
 import { ROLES, type Role, scopesOf } from "../../src/operators/mod.ts";
@@ -139,11 +140,14 @@ describe("The overview of a demo", () => {
     expect(attributesOf(text, "main a", "href")).toContain("/console/keys?state=expired");
   });
 
-  test("names unusual hours in its first line, with a link to them", async () => {
+  test("names what is slow and unusual hours in its first line, with links to them", async () => {
     const text = await open();
     expect(textsOf(text, ".notice")[0]).toStartWith(
-      "Needs attention: unusually many answers “too many requests” in 4 hours, the last at 15:00. ",
+      "Needs attention: events take 10 times as long since 14:40 (95 % within 240 ms, before within 24 ms; " +
+        `at 14:40 a process of version ${VERSION} was started), ` +
+        "unusually many answers “too many requests” in 4 hours, the last at 15:00. ",
     );
+    expect(linkTo(text, "Show what is slow")).toBe("/health/latency?endpoint=analytics");
     const hours = await open(linkTo(text, "Show unusual hours"));
     const rows = textsOf(hours, ".unusual tbody tr");
     const names = rows.map(

@@ -146,6 +146,26 @@ describe("The use of the demo's customers", () => {
 });
 
 describe("The history of a demo", () => {
+  test("has as many refusals in the five minutes of each hour as in the activity of that hour", async () => {
+    const found = orThrow(await findLatency(server.database, completeLatencyQuery({}, NOW)));
+    const noted = await server.database.query<{ endpoint: string; hour: Date; count: number }>(
+      (sql) => sql`
+        select endpoint, hour, sum(count)::bigint as count
+          from activity_hours where code <> 'OK' group by endpoint, hour`,
+    );
+    const refusedIn = (endpoint: string, hour: Date) =>
+      noted.find((row) => row.endpoint === endpoint && row.hour.getTime() === hour.getTime())?.count ?? 0;
+    for (const { endpoint, hours, steps } of found) {
+      // The first hour has only a part of its five minutes.
+      const [, ...whole] = hours;
+      const of = whole.map(({ at, refused }) => ({ at, refused }));
+      expect(of).toEqual(whole.map(({ at }) => ({ at, refused: refusedIn(endpoint, at) })));
+      expect(steps.filter(({ refused, requests }) => refused > requests)).toEqual([]);
+    }
+    expect(refusedIn("analytics", new Date("2026-11-22T15:00:00Z"))).toBe(173);
+    expect(refusedIn("analytics", new Date("2026-11-22T14:00:00Z"))).toBeGreaterThan(1);
+  });
+
   const emailsOf = async (filter: KeyFilter) => {
     const keys = await listKeys(server.database, { now: NOW, filter });
     return keys.map(({ email }) => email.replace("@demo.example", ""));
@@ -232,9 +252,11 @@ describe("The history of a demo", () => {
     const found = orThrow(await findLatency(server.database, query));
     expect(found.map(({ endpoint }) => endpoint)).toEqual(["analytics", "validate", "refresh"]);
     expect(found.map((endpoint) => slowerFactorOf(endpoint) > 3)).toEqual([true, false, false]);
-    // The five minutes that are not over have none.
-    expect(found[0]?.steps.at(-1)?.at).toEqual(new Date("2026-11-22T15:35:00Z"));
-    expect(found[0]?.steps).toHaveLength(287);
+    // The five minutes that are not over have only the client that does not wait.
+    expect(found[0]?.steps.at(-1)).toMatchObject({
+      ...{ at: new Date("2026-11-22T15:40:00Z"), requests: 240, refused: 173 },
+    });
+    expect(found[0]?.steps).toHaveLength(288);
     expect((await listStarts(server.database, query)).map(({ at }) => at)).toEqual([
       new Date("2026-11-22T14:40:00Z"),
     ]);

@@ -17,6 +17,8 @@ import type { Visit } from "../frame/console/visit.ts";
 import { ENDPOINT, Endpoints, HOURS_BEFORE } from "./endpoints.tsx";
 import { type Expiry, listExpiries, summarize } from "./health_rows.ts";
 import { inMs } from "./in_ms.ts";
+import { ShowSlow } from "./show_slow.tsx";
+import { findingsOf, findSlow } from "./slow.ts";
 
 const NO_CERTIFICATE = "The service has no certificate of its own";
 
@@ -30,17 +32,19 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
   const isAdmin = session.role === "admin";
   const examination = options.examination();
   const day = completeQuery({}, now);
-  const [findings, processes, tokens, facts, { unusual, firstHour }, found, latency] = await Promise.all([
-    examination.findings,
-    listProcesses(database),
-    isAdmin ? listTokens(database, { now }) : [],
-    measureDatabase(database),
-    findHours(database, day, now),
-    findEndpointHours(database, { ...day, from: goBack(day.from, "hour", HOURS_BEFORE) }, FAILURE_CODES),
-    findProcessLatency(database, new Date(now.getTime() - HOUR_MS)),
-  ]);
+  const [findings, processes, tokens, facts, { unusual, firstHour }, found, latency, slow] =
+    await Promise.all([
+      examination.findings,
+      listProcesses(database),
+      isAdmin ? listTokens(database, { now }) : [],
+      measureDatabase(database),
+      findHours(database, day, now),
+      findEndpointHours(database, { ...day, from: goBack(day.from, "hour", HOURS_BEFORE) }, FAILURE_CODES),
+      findProcessLatency(database, new Date(now.getTime() - HOUR_MS)),
+      findSlow(database, now),
+    ]);
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
-  const summary = summarize({ findings, expiries, processes, unusual });
+  const summary = summarize({ findings, expiries, processes, unusual, slow });
   return {
     title: "Health",
     script: "refresh",
@@ -48,12 +52,17 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
       <>
         <p class={`notice ${summary.tone}`}>
           <Foreign text={summary.sentence} />{" "}
-          {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}
+          {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
+          <ShowSlow slow={slow} />
         </p>
         <h2 id="requests">Requests of the last day</h2>
         <Endpoints found={found} firstHour={firstHour} endpoint={values.endpoint} now={now} />
         <h2>Checks</h2>
-        <Table caption={`Checked: ${distanceOf(examination.at, now)}`} columns={CHECKS} rows={findings} />
+        <Table
+          caption={`Checked: ${distanceOf(examination.at, now)}`}
+          columns={CHECKS}
+          rows={[...findings, ...findingsOf(slow)]}
+        />
         <h2>Expiry</h2>
         <Table
           caption="The certificate, then tokens"

@@ -6,6 +6,7 @@ import type { Finding } from "../../installation/doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
 import type { Unusual } from "../../usage/activity/mod.ts";
 import { nameOfCode } from "../../wire/mod.ts";
+import type { Slow } from "./slow.ts";
 
 /** A thing that stops working at a time that is known. */
 export interface Expiry {
@@ -53,14 +54,16 @@ interface HealthFacts {
   readonly processes: readonly ServingProcess[];
   /** Of the last day, by code, the latest first. */
   readonly unusual: readonly Unusual[];
+  readonly slow: readonly Slow[];
 }
 
 /** Returns one line that sums up the page, and whether its news is good, a warning or bad. */
-export function summarize({ findings, expiries, processes, unusual }: HealthFacts) {
+export function summarize({ findings, expiries, processes, unusual, slow }: HealthFacts) {
   const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
   const soon = [...namesOf(findings, "warn"), ...expiredOf(expiries, "soon")];
   const lost = processes.filter(({ isLost }) => isLost).length;
   if (lost > 0) soon.push(lost === 1 ? "a process is lost" : `${lost} processes are lost`);
+  soon.push(...slow.map(({ says }) => says));
   for (const [what, hours] of Map.groupBy(unusual, describeUnusual)) {
     const last = hours[0] && toTimestamp(hours[0].at).slice(11, 16);
     soon.push(

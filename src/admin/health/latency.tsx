@@ -11,6 +11,7 @@ import {
   LATENCY_KEPT_HOURS,
   type LatencyQuery,
   latencyStepsOf,
+  slowEndpointsOf,
   slowerFactorOf,
   WORST_FIRST,
 } from "../../usage/latency/mod.ts";
@@ -27,6 +28,8 @@ import { indexOf, LatencyChart, type LatencyTimes, type NumberedMark, powersFor 
 import { findPoint, Point } from "./latency_point.tsx";
 import { inMsOrNone, linked, measuredColumns, pathTo } from "./latency_table.tsx";
 import { findMarks, UNKNOWN_MARKS } from "./marks.ts";
+import { SlowNotice } from "./show_slow.tsx";
+import { describeSlow } from "./slow.ts";
 
 const { to } = LATENCY_CONDITIONS;
 const CONDITIONS = {
@@ -55,6 +58,7 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
     powers: powersFor(endpoints),
     now,
   };
+  const slow = describeSlow(slowEndpointsOf(endpoints, span.to), found, span.to);
   const to = isLatest ? undefined : span.to;
   return {
     title: values.endpoint ? `Latency of ${nameOfEndpoint(values.endpoint)}` : "Latency",
@@ -62,6 +66,7 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
     ...(isLatest && point === undefined && { script: "refresh" }),
     body: (
       <>
+        <SlowNotice slow={slow} to={to} isOne={values.endpoint !== undefined} />
         {point && <Point {...point} to={to} />}
         {values.endpoint === undefined ? (
           <AllEndpoints endpoints={endpoints} times={times} to={to} />
@@ -175,7 +180,7 @@ function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
       <LatencyChart {...times} endpoint={found} caption={nameOfEndpoint(name)} hasValues>
         <Numbers caption={nameOfEndpoint(name)}>
           <Table
-            caption="By hour; each hour leads to its five minutes, and those to their refusals and keys"
+            caption="By hour; each hour leads to its five minutes, and those to their errors and refused keys"
             // The first five minutes of the hour that had a request: its beginning may lie before this time.
             columns={linked(name, to, { hash: "hour", atOf: (hour) => firstOf(hour, found.steps) })}
             rows={found.hours.toReversed()}
@@ -184,7 +189,7 @@ function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
         </Numbers>
       </LatencyChart>
       <Table
-        caption="The slowest five minutes; each leads to its refusals and keys"
+        caption="The slowest five minutes; each leads to its errors and refused keys"
         columns={linked(name, to)}
         rows={slowest.slice(0, MOST_SLOWEST)}
       />

@@ -140,7 +140,7 @@ export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointPro
       <Table
         caption={
           <span id="hour" tabindex={-1}>
-            {`The five minutes from ${timeOf(hour)} to ${timeOf(hourEnd)}; each leads to its refusals and keys`}
+            {`The five minutes from ${timeOf(hour)} to ${timeOf(hourEnd)}; each leads to its errors and refused keys`}
           </span>
         }
         columns={linked(endpoint, to)}

@@ -5,9 +5,11 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { VERSION } from "../../base/version.ts";
 import { listProcesses } from "../../database/processes/mod.ts";
 import { completeQuery, findEndpointHours, findHours } from "../../usage/activity/mod.ts";
+import { SLOW_RULE } from "../../usage/latency/mod.ts";
 import { FAILURE_CODES } from "../../wire/mod.ts";
 import { findKeysOfHours } from "../activity/refused_keys.tsx";
 import { route, titled } from "../frame/api/route.ts";
+import { findingsOf, findSlow } from "./slow.ts";
 
 const FINDING = titled("Finding", {
   name: v.string(),
@@ -53,7 +55,8 @@ export const getStatus = route("GET /status", "status:read", {
   summary: "Tell what works, what will soon fail, and what is wrong",
   description:
     "A short form of the command `doctor`: the disk, the database server and the schema. The answer is at most 60 " +
-    "seconds old, and makes no request to other hosts. A finding that is `warn` or `fail` has a remedy.",
+    "seconds old, and makes no request to other hosts. A finding that is `warn` or `fail` has a remedy. Each endpoint " +
+    `that is slow has a finding \`latency\` of its own. ${SLOW_RULE}.`,
   success: {
     schema: v.object({
       ok: described(v.boolean(), "False if a finding is `fail`"),
@@ -69,12 +72,14 @@ export const getStatus = route("GET /status", "status:read", {
   async run({ database, examination }, { now, restriction }) {
     const { at, findings } = examination();
     const day = completeQuery({}, now);
-    const [found, hours, { unusual }, processes] = await Promise.all([
+    const [examined, hours, { unusual }, processes, slow] = await Promise.all([
       findings,
       findEndpointHours(database, day, FAILURE_CODES),
       findHours(database, day, now),
       listProcesses(database),
+      findSlow(database, now),
     ]);
+    const found = [...examined, ...findingsOf(slow)];
     const keys = await findKeysOfHours(database, unusual, { now, restriction });
     return {
       ok: found.every(({ state }) => state !== "fail"),

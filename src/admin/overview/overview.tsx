@@ -14,6 +14,8 @@ import { AsOf, Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { listExpiries, summarize } from "../health/health_rows.ts";
+import { ShowSlow } from "../health/show_slow.tsx";
+import { findSlow } from "../health/slow.ts";
 import { OpenNoticesPanel, readOpenNotices } from "../notices/open_notices.tsx";
 import { sumByTier, WHO_REPORTS } from "../usage/use_by_tier.ts";
 import { Consumers, KeysByTier, RefusalsOfDay, Unused } from "./overview_lists.tsx";
@@ -25,7 +27,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
   const { options, now, may } = visit;
   const { database } = options;
   options.demandFigures();
-  const [{ unusual, counts, refused, ...health }, notices, keys, figures, use] = await Promise.all([
+  const [{ unusual, slow, counts, refused, ...health }, notices, keys, figures, use] = await Promise.all([
     findHealth(options, now),
     readOpenNotices(visit),
     listKeys(database, { now, filter: { limit: 1 } }),
@@ -35,7 +37,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
   const hasKeys = keys.length > 0;
   /** When the use and the figures were counted: the page says the earliest time once. */
   const counted = [use, figures].flatMap((each) => each?.asOf.getTime() ?? []);
-  const summary = summarize({ ...health, unusual });
+  const summary = summarize({ ...health, unusual, slow });
   const mayIssue = may("keys:issue");
   return {
     title: "Overview",
@@ -46,7 +48,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
         <p class={`notice ${summary.tone} health`}>
           <Foreign text={summary.sentence} />{" "}
           {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
-          <a href="/console/health">Show health</a>
+          <ShowSlow slow={slow} /> <a href="/console/health">Show health</a>
         </p>
         <OpenNoticesPanel {...notices} visit={visit} />
         {!hasKeys && <NoKeys mayIssue={mayIssue} />}
@@ -83,17 +85,18 @@ export async function overviewPage(visit: Visit): Promise<Page> {
  */
 async function findHealth({ database, examination, certificateExpiresAt }: Visit["options"], now: Date) {
   const query = completeQuery({}, now);
-  const [findings, processes, day] = await Promise.all([
+  const [findings, processes, day, slow] = await Promise.all([
     examination().findings,
     listProcesses(database),
     findHours(database, query, now),
+    findSlow(database, now),
   ]);
   const expiries = listExpiries(certificateExpiresAt(), [], now);
   const counts = new Map<string, number>();
   for (const { name, count } of day.counts) counts.set(name, (counts.get(name) ?? 0) + count);
   const lastDay = { from: query.from, to: now, count: counts.get(TOO_MANY) ?? 0 };
   const [refused = []] = await findMostRefused(database, lastDay.count > 0 ? [lastDay] : [], { now });
-  return { findings, expiries, processes, unusual: day.unusual, counts, refused };
+  return { findings, expiries, processes, unusual: day.unusual, slow, counts, refused };
 }
 
 /** Returns a day as `2026-11-22`. */

@@ -209,34 +209,46 @@ hours as (
   returning *
 ),
 
--- The five minutes of a day and an hour that are over. A process began an hour ago, and events are slow since then.
+-- The five minutes of a day and an hour. A process began an hour ago, and events are slow since then. Those of the present
+-- hour are like those of the hour before, and the ones that are not over have only the customer that does not wait.
 five_minutes as (
-  select at, ago <= 12 as is_slow, least(date_trunc('hour', at, 'UTC'), last_hour) as hour
+  select at, ago, ago <= 12 as is_slow, least(date_trunc('hour', at, 'UTC'), last_hour) as hour,
+         date_trunc('hour', at, 'UTC') > last_hour as is_present, extract(minute from at)::integer / 5 as of_hour
     from given
          cross join lateral (select date_trunc('hour', now, 'UTC') - interval '1 hour' as last_hour) as over
-         cross join generate_series(1, 300) as ago
+         cross join generate_series(0, 300) as ago
          cross join lateral (select date_bin('5 minutes', now, 'epoch') - ago * interval '5 minutes' as at) as began
 ),
--- How many of 1,000 answers end in each bucket of the histogram.
-duration (endpoint, shares, slower_by) as (values
-  ('analytics', '{0,0,0,0,20,180,520,240,35,5}'::integer[], 3), ('validate', '{300,500,140,40,15,4,1}', 0),
-  ('refresh', '{200,480,220,70,24,5,1}', 0)
+-- How many of 1,000 answers end in each bucket of the histogram or before.
+duration (endpoint, sums, slower_by) as (values
+  ('analytics', '{0,0,0,0,20,200,720,960,995,1000,1000,1000,1000,1000,1000,1000}'::integer[], 3),
+  ('validate', '{300,800,940,980,995,999,1000,1000,1000,1000,1000,1000,1000,1000,1000,1000}', 0),
+  ('refresh', '{200,680,900,970,994,999,1000,1000,1000,1000,1000,1000,1000,1000,1000,1000}', 0)
 ),
 slow as (
   insert into latency_steps (at, endpoint, process_id, refused, failed, buckets)
-  select at, endpoint, process_id, floor(coalesce(refused, 0) / 12), 0,
-         array(select round(each * coalesce(shares[bucket - case when is_slow then slower_by else 0 end], 0) / 1000)
+  select at, endpoint, process_id, refused_now, 0,
+         -- The sum is that of the requests, because each bucket is a difference of two rounded sums.
+         array(select round(each * coalesce(sums[bucket - later], 0) / 1000)
+                      - round(each * coalesce(sums[bucket - later - 1], 0) / 1000)
                  from generate_series(1, 16) as bucket order by bucket)
     from given
          cross join five_minutes
-         join (select hour, endpoint, sum(count) as requests, sum(count) filter (where code <> 'OK') as refused
+         join (select hour, endpoint, coalesce(sum(count) filter (where code = 'OK'), 0) as successes,
+                      coalesce(sum(count) filter (where code <> 'OK'), 0) as errors
                  from hours group by hour, endpoint) as answered using (hour)
          join duration using (endpoint)
+         cross join hurried
          cross join lateral (
-           select requests / 12 * (0.7 + 0.6 / 256
-                    * get_byte(sha256(convert_to(concat(endpoint, extract(epoch from at)), 'UTF8')), 0)) as each) as one
-   -- Fewer would be rounded away.
-   where each >= 4
+           -- The sum of an hour is that of its activity.
+           select case when ago = 0 then hurried.refused when is_present then 0
+                    else floor((of_hour + 1) * errors / 12) - floor(of_hour * errors / 12) end as refused_now,
+                  case when is_slow then slower_by else 0 end as later) as refused
+         cross join lateral (
+           select case ago when 0 then hurried.requests
+                    else refused_now + round(successes / 12 * (0.7 + 0.6 / 256
+                      * get_byte(sha256(convert_to(concat(endpoint, extract(epoch from at)), 'UTF8')), 0))) end as each) as one
+   where each > 0 and (ago > 0 or endpoint = 'analytics')
 ),
 started as (
   insert into starts (kind, id, version, at)

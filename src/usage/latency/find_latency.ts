@@ -2,7 +2,7 @@
 import { HOUR_MS } from "../../base/calendar.ts";
 import { quantileOf } from "../../base/histogram.ts";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import type { Database, Sql } from "../../database/mod.ts";
+import { type Database, type Sql, toTextArray } from "../../database/mod.ts";
 import { BOUNDS_SECONDS, LATENCY_KEPT_HOURS } from "./bounds.ts";
 import type { EndpointLatency, LatencyStep, Measured } from "./endpoint_latency.ts";
 import { comparedTimesOf, type LatencyQuery, stepOf } from "./latency_query.ts";
@@ -21,34 +21,23 @@ export async function findLatency(
   },
 ): Promise<readonly EndpointLatency[] | Refusal> {
   const { from, to } = query;
-  const only = query.endpoint ?? null;
   const spanMs = to.getTime() - from.getTime();
   if (spanMs <= 0) return refuseSpan("from must be before to");
   if (spanMs > LATENCY_KEPT_HOURS * HOUR_MS)
     return refuseSpan(`the span is at most ${LATENCY_KEPT_HOURS} hours; choose a later start`);
   const { dayBefore, lastHour } = comparedTimesOf(query);
   const first = stepOf(from);
-  // One row for each endpoint, and the processes are added up here: rows of their own for all five minutes, and sums of arrays,
-  // would take PostgreSQL and its client nearly twice as long.
-  const found = await database.read<EndpointRows>(
-    (sql) => sql`
-      select endpoint, array_to_json(array_agg(extract(epoch from at)::bigint)) as seconds,
-             array_to_json(array_agg(refused)) as refused, array_to_json(array_agg(failed)) as failed,
-             array_to_json(array_agg(buckets)) as buckets
-        from latency_steps
-       where at >= least(${first}::timestamptz, ${dayBefore}::timestamptz) and at < ${to}::timestamptz
-         and (${only}::text is null or endpoint = ${only})
-       group by endpoint
-       order by endpoint collate "C"`,
-  );
   const [firstMs, dayMs, hourMs] = [first.getTime(), dayBefore.getTime(), lastHour.getTime()];
+  const found = await readSteps(database, {
+    ...{ from: new Date(Math.min(firstMs, dayMs)), to },
+    endpoints: query.endpoint === undefined ? undefined : [query.endpoint],
+  });
   return rankEndpoints(
-    found.flatMap((rows) => {
-      const all = addProcesses(rows);
+    found.flatMap(({ endpoint, steps: all }) => {
       const steps = all.filter(({ atMs }) => atMs >= firstMs);
       if (steps.length === 0) return [];
       return {
-        endpoint: rows.endpoint,
+        endpoint,
         lastHour: toMeasured(addUp(all.filter(({ atMs }) => atMs >= hourMs))),
         dayBefore: toMeasured(addUp(all.filter(({ atMs }) => atMs >= dayMs && atMs < hourMs))),
         steps: steps.map(toStep),
@@ -58,6 +47,34 @@ export async function findLatency(
       };
     }),
   );
+}
+
+interface StepsOfEndpoint {
+  readonly endpoint: string;
+  /** The earliest first. */
+  readonly steps: readonly Step[];
+}
+
+/** Reads the five minutes of a span, of all endpoints or of some, over all processes. */
+export async function readSteps(
+  database: Pick<Database, "read">,
+  { from, to, endpoints }: LatencyQuery & { readonly endpoints?: readonly string[] | undefined },
+): Promise<readonly StepsOfEndpoint[]> {
+  const only = endpoints === undefined ? null : toTextArray(endpoints);
+  // One row for each endpoint, and the processes are added up here: rows of their own for all five minutes, and sums of arrays,
+  // would take PostgreSQL and its client nearly twice as long.
+  const found = await database.read<EndpointRows>(
+    (sql) => sql`
+      select endpoint, array_to_json(array_agg(extract(epoch from at)::bigint)) as seconds,
+             array_to_json(array_agg(refused)) as refused, array_to_json(array_agg(failed)) as failed,
+             array_to_json(array_agg(buckets)) as buckets
+        from latency_steps
+       where at >= ${from}::timestamptz and at < ${to}::timestamptz
+         and (${only}::text[] is null or endpoint = any(${only}::text[]))
+       group by endpoint
+       order by endpoint collate "C"`,
+  );
+  return found.map((rows) => ({ endpoint: rows.endpoint, steps: addProcesses(rows) }));
 }
 
 /** Finds how long the requests of each process took since an instant, by its UUID. */
@@ -136,7 +153,7 @@ function addUp(rows: readonly Sums[]): Sums {
   return { refused, failed, buckets };
 }
 
-function toStep({ atMs, ...sums }: Step): LatencyStep {
+export function toStep({ atMs, ...sums }: Step): LatencyStep {
   return { at: new Date(atMs), ...toMeasured(sums) };
 }
 

@@ -17,3 +17,4 @@ export {
 } from "./latency_query.ts";
 export { createLatencyWriter } from "./latency_writer.ts";
 export { slowerFactorOf, WORST_FIRST } from "./rank_endpoints.ts";
+export { findSlowEndpoints, SLOW_RULE, type SlowEndpoint, slowEndpointsOf } from "./slow_endpoints.ts";
