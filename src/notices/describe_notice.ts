@@ -9,7 +9,10 @@ interface Told {
   /** The customer and the key. */
   readonly whom: string;
   readonly stage: number;
+  /** A fact; an instant to the minute. */
   readonly text: (name: string) => string;
+  /** The end: on a day if it is the last second of it, else at a minute. */
+  readonly end: string;
   readonly number: (name: string) => number;
 }
 
@@ -21,23 +24,17 @@ const PROLONG = "Give a later end of updates if the customer has paid for them";
 const RAISE = "Raise its monthly limit if the customer needs more";
 
 const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
-  license_end: ({ whom, stage, text }) =>
+  license_end: ({ whom, stage, end }) =>
     stage === 0
-      ? [`The license of ${whom} has ended: its last second was ${text("ends_at")}`, RENEW]
-      : [
-          `The license of ${whom} ends within ${counted(-stage, "day")}, on ${describeEnd(text("ends_at"))}`,
-          RENEW,
-        ],
-  updates_end: ({ whom, stage, text }) =>
+      ? [`The license of ${whom} ended ${end}`, RENEW]
+      : [`The license of ${whom} ends within ${counted(-stage, "day")}, ${end}`, RENEW],
+  updates_end: ({ whom, stage, end }) =>
     stage === 0
       ? [
-          `The updates of the license of ${whom} have ended: versions of models that are registered after ${text("ends_at")} are not for it`,
+          `The updates of the license of ${whom} ended ${end}: versions of models that are registered later are not for it`,
           PROLONG,
         ]
-      : [
-          `The updates of the license of ${whom} end within ${counted(-stage, "day")}, on ${describeEnd(text("ends_at"))}`,
-          PROLONG,
-        ],
+      : [`The updates of the license of ${whom} end within ${counted(-stage, "day")}, ${end}`, PROLONG],
   quota_used: ({ whom, stage, text, number }) =>
     stage >= 100
       ? [
@@ -72,12 +69,12 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
     `The next backup was due by ${text("due_at")}: the last one, or the beginning of this database, is of ${text("last_at")}`,
     `Look at why the timer took none`,
   ],
-  certificate_end: ({ stage, text }) => [
-    `The certificate of ${text("host")} ${endWords(stage, text("ends_at"))}`,
+  certificate_end: ({ stage, text, end }) => [
+    `The certificate of ${text("host")} ${endWords(stage, end)}`,
     `Replace its files, then run \`systemctl reload claviger\``,
   ],
-  installer_token_end: ({ stage, text }) => [
-    `The stored repository token ${endWords(stage, text("ends_at"))}`,
+  installer_token_end: ({ stage, end }) => [
+    `The stored repository token ${endWords(stage, end)}`,
     `Set another one with \`claviger installer set-token\``,
   ],
   model_files: ({ text }) => [
@@ -86,6 +83,17 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
   ],
 };
 
+/** Says an instant to the minute; a day stays as it is. */
+function toMinute(at: string): string {
+  return at.replace(/T(\d\d:\d\d):\d\dZ$/, " $1 UTC");
+}
+
+/** Says when something ends: on a day if it is the last second of it, else at a minute. */
+function sayEnd(end: string): string {
+  const day = describeEnd(end);
+  return `${day === end ? "at" : "on"} ${toMinute(day)}`;
+}
+
 function placesWords({ whom, text, number }: Told): string {
   const places = number("places");
   const [all, are] = places === 1 ? ["The only place", "is"] : [`All ${renderCount(places)} places`, "are"];
@@ -93,7 +101,7 @@ function placesWords({ whom, text, number }: Told): string {
 }
 
 function endWords(stage: number, end: string): string {
-  return stage === 0 ? `has ended at ${end}` : `ends within ${counted(-stage, "day")}, at ${end}`;
+  return `${stage === 0 ? "ended" : `ends within ${counted(-stage, "day")},`} ${end}`;
 }
 
 /** Says a notice, and what to do about it, without a period at the end. */
@@ -112,7 +120,8 @@ function sentencesOf({ kind, stage, email, key, facts }: NoticeSummary): Said | 
   const told = {
     whom,
     stage,
-    text: (name: string) => String(facts[name] ?? ""),
+    end: sayEnd(String(facts.ends_at ?? "")),
+    text: (name: string) => toMinute(String(facts[name] ?? "")),
     number: (name: string) => Number(facts[name] ?? 0),
   };
   // A newer version may have written the row.

@@ -286,7 +286,9 @@ describe("A new key", () => {
         update licenses set expires_at = '2026-01-31T23:59:59Z' where id = ${revoked.licenseUuid}::uuid`,
     );
     const replaced = await change(revoked, "replace", {}, "editor");
-    expect(textsOf(replaced.text, "#message")[0]).toContain("; it expired on 2026-01-31; it replaces your key");
+    expect(textsOf(replaced.text, "#message")[0]).toContain(
+      "; it expired on 2026-01-31; it replaces your key",
+    );
   });
 
   test("in place of a revoked one has its license, and is shown with a message", async () => {

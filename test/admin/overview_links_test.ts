@@ -117,6 +117,9 @@ describe("A list of customers in Overview", () => {
   });
 });
 
+/** The links to lists of keys, as HTML. */
+const keysToLookAt = () => /<nav class="ways".*?<\/nav>/s.exec(overview)?.[0] ?? "";
+
 describe("A list of keys to which Overview leads", () => {
   /** The ends by which a license still has a key that is not revoked. */
   const open = (name: string) => ["works", "suspended", "overlap-ended"].map((end) => `${name}-${end}`);
@@ -131,14 +134,19 @@ describe("A list of keys to which Overview leads", () => {
   ];
 
   test.each(LISTS)("%s has these customers", async (text, customers) => {
-    const link = linkTo(panels().get("Keys by tier and state") ?? "", text);
+    const link = linkTo(keysToLookAt(), text);
     const emails = rowsIn(await pageAt(link)).matchAll(/([\w-]+)-\d+@example\.org</g);
     expect([...emails].map(([, name = ""]) => name).toSorted()).toEqual(customers.toSorted());
   });
 
   test("has no other name, so that none is missing here", () => {
-    const [, below = ""] = panels().get("Keys by tier and state")?.split("</table>") ?? [];
-    expect(textsOf(below, "a")).toEqual(LISTS.map(([text]) => text));
+    expect(textsOf(keysToLookAt(), "a")).toEqual(LISTS.map(([text]) => text));
+  });
+
+  test("stands before the notices", () => {
+    const at = overview.indexOf(keysToLookAt());
+    expect(at).toBeGreaterThan(0);
+    expect(at).toBeLessThan(overview.indexOf("Open notices"));
   });
 });
 

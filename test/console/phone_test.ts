@@ -1,5 +1,6 @@
 /** The console on a phone: the menu, the search box, and rows of lists that begin near the top. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { makeNotices } from "../../src/notices/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { countUse } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -166,4 +167,19 @@ describe("On a phone", () => {
       });
     },
   );
+
+  test("each link to the keys and the notices that need attention is high enough for a finger", async () => {
+    await makeNotices(
+      { ...admin, isStopping: () => false },
+      { days: [30, 7, 1], shares: [80, 100], refusalsAnHour: 100 },
+    );
+    await admin.visitAs("viewer", { path: "/overview", script: false }, async (page) => {
+      await page.setViewportSize(PHONE);
+      const links = await page.locator(".ways a").all();
+      expect(links.length).toBeGreaterThan(6);
+      for (const link of links) expect((await link.boundingBox())?.height).toBeGreaterThanOrEqual(24);
+      const [first] = links;
+      expect((await first?.boundingBox())?.y).toBeLessThan(PHONE.height);
+    });
+  });
 });

@@ -2,12 +2,19 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { parseId, toId } from "../../src/base/ids.ts";
 import { findGuidePage } from "../../src/cli/guide/pages.ts";
-import { countOpenNotices, KIND_MEANINGS, STATE_MEANINGS } from "../../src/notices/mod.ts";
+import {
+  countNotices,
+  countOpenNotices,
+  KIND_MEANINGS,
+  makeNotices,
+  STATE_MEANINGS,
+} from "../../src/notices/mod.ts";
 import { createConsoleClient } from "../admin/console_client.ts";
 import { readAll } from "../admin/list_kit.ts";
 import { inAWeek, makeSampleNotice } from "../admin/sample_requests.ts";
-import { linkTo, textsOf } from "../admin/texts_of.ts";
+import { attributesOf, linkTo, textsOf } from "../admin/texts_of.ts";
 import { useAdmin } from "../support/use.ts";
+import { SETTINGS } from "./notices_kit.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -150,6 +157,10 @@ test("POST /admin/v1/notices/mute and /unmute change nothing the second time, an
   expect(rows.map(({ action }) => action)).toEqual(["notice.mute", "notice.mute", "notice.unmute"]);
 });
 
+/** The whole banner is one sentence about the notice, and what becomes of it. */
+const SAYS_DONE =
+  /^Marked as done: The license of \S+ \(\S+\) has used its quota up: 10 of 10, .* UTC\. It stays done\.$/;
+
 describe("The console", () => {
   test("has the newest open notices on Overview, and an editor marks one as done or puts it off", async () => {
     const [first, second] = [await makeSampleNotice(admin), await makeSampleNotice(admin)];
@@ -160,16 +171,96 @@ describe("The console", () => {
     expect((await client.send("/overview", { cookie: viewer })).text).not.toContain(`${first}/done`);
 
     const done = await client.submit(`/notices/${first}/done`, { cookie: editor, form: {} });
-    expect(textsOf(done.text, ".notice")[0]).toContain("The notice is done");
+    expect(textsOf(done.text, ".notice")[0]).toMatch(SAYS_DONE);
+    expect(textsOf(done.text, ".facts")[0]).toContain(
+      "done: an operator has marked it as done. It stays done.",
+    );
     expect(textsOf(done.text, ".action > summary")).toEqual(["Mute…"]);
     const on = inAWeek(admin);
     const later = await client.submit(`/notices/${second}/remind`, { cookie: editor, form: { on } });
-    expect(textsOf(later.text, ".notice")[0]).toContain(
-      `it is among the open ones again from ${on}T00:00:00Z on`,
+    expect(textsOf(later.text, ".notice")[0]).toMatch(
+      new RegExp(
+        `^Put off until ${on}: The license of .*\\. It is open again from that day on, if it is still true\\.$`,
+      ),
     );
     const list = await client.send("/notices?state=later", { cookie: viewer });
     const [said = ""] = textsOf(later.text, "p > b");
     expect(linkTo(list.text, said.replace(/\. Raise its monthly limit.*/, ""))).toBe(`/notices/${second}`);
+  });
+
+  test.each(["/overview", "/notices", "/notices?kind=quota_used"])(
+    "leads back to %s after Done and Remind, and names the notice there with a link",
+    async (from) => {
+      const deeds = [
+        ["done", {}, SAYS_DONE],
+        ["remind", { on: inAWeek(admin) }, /^Put off until \d{4}-\d\d-\d\d: The license of /],
+      ] as const;
+      for (const [name, fields, says] of deeds) {
+        const id = await makeSampleNotice(admin);
+        const { text: before } = await client.send(from, { cookie: editor });
+        expect(before).toContain(`<input type="hidden" name="from" value="${from}"/>`);
+        expect(before).toContain(`/console/notices/${id}?open=remind&amp;from=${from}#remind-form`);
+        const form = { from, ...fields };
+        const sent = await client.send(`/notices/${id}/${name}`, { cookie: editor, form });
+        expect(sent.location).toMatch(new RegExp(`^/console${from.replace("?", "\\?")}[?&]done=[\\w-]+$`));
+        const { text } = await client.send(sent.location?.replace("/console", "") ?? "", { cookie: editor });
+        expect(textsOf(text, ".notice")[0]).toMatch(says);
+        expect(attributesOf(text, ".notice.good a", "href")).toContain(`/console/notices/${id}`);
+        expect(text).not.toContain(`/notices/${id}/done`);
+        expect(textsOf(text, "caption").join()).toContain(from.includes("kind") ? "notice" : "ewest");
+      }
+    },
+  );
+
+  test.each([
+    ["license_end", -7, "It stays done. The notice of fewer days before the same end is still made."],
+    ["license_end", 0, "It stays done."],
+    ["quota_used", 80, "It stays done. The notice of a larger share is still made."],
+    ["quota_used", 100, "It stays done."],
+  ])("says what is still made after %s of %d is done, before and afterwards", async (kind, stage, stays) => {
+    const id = await makeSampleNotice(admin);
+    await admin.database.query(
+      (sql) => sql`
+        update notices set kind = ${kind}::text, stage = ${stage}::integer where id = ${parseId("ntc", id) ?? ""}::uuid`,
+    );
+    const { text: before } = await client.send(`/notices/${id}`, { cookie: editor });
+    expect(textsOf(before, "#done-form p")[0]).toBe(
+      `The notice is not among the open ones any more. ${stays}`,
+    );
+    const { text } = await client.submit(`/notices/${id}/done`, { cookie: editor, form: {} });
+    expect(textsOf(text, ".notice")[0]).toEndWith(`. ${stays}`);
+    expect(textsOf(text, ".facts")[0]).toContain(`done: an operator has marked it as done. ${stays} Kind`);
+  });
+
+  test("leads to no other page than those, and claims no change of somebody else", async () => {
+    const id = await makeSampleNotice(admin);
+    const form = { from: "/notices?kind=quota_used&state=all" };
+    const { location } = await client.send(`/notices/${id}/done`, { cookie: editor, form });
+    expect(location).toStartWith(`/console/notices/${id}?done=`);
+    const request = location?.split("=")[1] ?? "";
+    for (const path of ["/overview", "/notices"])
+      expect((await client.send(`${path}?done=${request}`, { cookie: viewer })).text).not.toContain(
+        "Marked as done",
+      );
+  });
+
+  test("proposes to put a notice off for a week", async () => {
+    const { text } = await client.send(`/notices/${await makeSampleNotice(admin)}`, { cookie: editor });
+    expect(attributesOf(text, "#remind-on", "value")).toEqual([inAWeek(admin)]);
+  });
+
+  test("orders notices by the column that it shows, in both lists", async () => {
+    await makeSampleNotice(admin);
+    admin.clock.advance(60_000);
+    await makeSampleNotice(admin);
+    for (const path of ["/overview", "/notices"]) {
+      const { text } = await client.send(path, { cookie: viewer });
+      expect(textsOf(text, "thead th")).toContain("Noticed");
+      const times = textsOf(text, 'td[data-label="Noticed"] time');
+      expect(times.length).toBeGreaterThan(1);
+      expect(times).toEqual(times.toSorted().toReversed());
+      expect(new Set(times).size).toBeGreaterThan(1);
+    }
   });
 
   test("mutes the license and the account of a notice, offers what is left to mute, and unmutes them", async () => {
@@ -177,15 +268,37 @@ describe("The console", () => {
     const notice = (await admin.call("GET", `/notices/${id}`)).body;
     const mute = (of: string) =>
       client.submit(`/notices/${id}/mute`, { cookie: editor, form: { of, reason: "a test" } });
-    const offered = (text: string) => [...text.matchAll(/<option value="(\w+)"/g)].map(([, value]) => value);
+    const offered = (text: string) => attributesOf(text, "#mute-form [name=of]", "value");
     const { text: before } = await client.send(`/notices/${id}`, { cookie: editor });
     expect(offered(before)).toEqual(["license", "account"]);
     expect(before).not.toContain("No notices are made");
+    const others = { accountUuid: parseId("usr", String(notice.user_id)) ?? "" };
+    await admin.issue({ email: String(notice.email), expiresAt: new Date(admin.clock.nowMs() + 86_460_000) });
+    admin.clock.advance(120_000);
+    await makeNotices({ database: admin.database, clock: admin.clock, isStopping: () => false }, SETTINGS);
+    expect(await countNotices(admin.database, { now: admin.clock.now(), filter: others })).toBe(2);
+    await admin.call("POST", `/notices/${id}/remind`, { body: { on: inAWeek(admin) } });
+    const { text: form } = await client.send(`/notices/${id}`, { cookie: editor });
+    expect(textsOf(form, "#mute-form .choice")).toEqual([
+      expect.stringMatching(
+        new RegExp(`^the license of ${notice.email} with the key svc_live_\\S+ \\(1 open notice\\)$`),
+      ),
+      `all licenses of ${notice.email} (2 open notices)`,
+    ]);
+    expect(attributesOf(form, "#mute-form [checked]", "value")).toEqual([]);
 
     const license = await mute("license");
-    expect(textsOf(license.text, ".notice")[0]).toContain("It is muted: no notice is made for it");
+    expect(textsOf(license.text, ".notice")[0]).toMatch(
+      new RegExp(
+        `^Muted: the license of ${notice.email} with the key svc_live_\\S+\\. No notice is made for it, and its 1 open ` +
+          "notice is withdrawn within ten minutes\\. Unmute ends it, here and on the page Muted\\.$",
+      ),
+    );
     expect(offered(license.text)).toEqual(["account"]);
+    expect(attributesOf(license.text, "#mute-form [checked]", "value")).toEqual(["account"]);
     const account = await mute("account");
+    expect(textsOf(account.text, ".notice")[0]).toStartWith(`Muted: all licenses of ${notice.email}. `);
+    expect(textsOf(account.text, ".notice")[0]).toContain("its 2 open notices are withdrawn");
     expect(offered(account.text)).toEqual([]);
     expect(textsOf((await mute("account")).text, ".notice")[0]).toContain("Nothing changed");
 
@@ -214,7 +327,7 @@ describe("The console", () => {
     for (const of of named) {
       const form = { of };
       const { text } = await client.submit("/notices/muted/unmute", { cookie: editor, form });
-      expect(textsOf(text, ".notice")[0]).toContain("Notices are made again");
+      expect(textsOf(text, ".notice")[0]).toStartWith("Notices are made again");
     }
     expect(await rows()).toEqual([]);
     expect(await notesOn(`/licenses/${notice.license_id}`)).toEqual([]);

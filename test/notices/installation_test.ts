@@ -46,8 +46,8 @@ test("A backup that is overdue has a notice until the next one", async () => {
   await look("2026-11-21T13:00:00Z", { backup });
   await look("2026-11-23T13:00:00Z", { backup });
   expect(await said()).toEqual([
-    "The next backup was due by 2026-11-21T12:00:00Z: the last one, or the beginning of this database, is of " +
-      "2026-11-20T00:00:00Z. Look at why the timer took none",
+    "The next backup was due by 2026-11-21 12:00 UTC: the last one, or the beginning of this database, is of " +
+      "2026-11-20 00:00 UTC. Look at why the timer took none",
   ]);
   expect(await notices(server.database, NOW)).toMatchObject([
     { trueSince: new Date("2026-11-21T12:00:00Z") },
@@ -89,7 +89,7 @@ describe("a certificate that ends", () => {
       "certificate_end 0 open",
     ]);
     expect((await said())[0]).toStartWith(
-      "The certificate of one has ended at 2026-12-01T00:00:00Z. Replace its files",
+      "The certificate of one ended at 2026-12-01 00:00 UTC. Replace its files",
     );
     await look("2026-12-02T00:00:00Z", { certificateEndsAt: new Date("2027-12-01T00:00:00Z") });
     expect(await said()).toEqual([]);
@@ -128,7 +128,7 @@ test("A repository token that ends has a notice until another one is set", async
   await set("2026-11-22T00:00:00Z");
   await look(NOW);
   expect(await said()).toEqual([
-    "The stored repository token ends within 7 days, at 2026-11-22T00:00:00Z. Set another one with `claviger installer set-token`",
+    "The stored repository token ends within 7 days, at 2026-11-22 00:00 UTC. Set another one with `claviger installer set-token`",
   ]);
   await set(null);
   await look(NOW);

@@ -59,7 +59,6 @@ test(`${ENDING} of ${LICENSES} licenses end on one day`, async () => {
   await session.sql`
     insert into keys (id, license_id, hash, hint, mode, created_at)
     select gen_random_uuid(), id, sha256(id::text::bytea), 'svc_live_…', 'live', '2020-01-01' from licenses`;
-  console.log("filled", new Date());
   await session.sql`vacuum analyze`;
   const [{ ending } = { ending: 0 }] = await session.sql<{ ending: number }[]>`
     select count(*)::integer as ending from licenses where expires_at < '2099-01-01'`;
@@ -80,9 +79,7 @@ test(`${ENDING} of ${LICENSES} licenses end on one day`, async () => {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   })();
-  console.log("begin", new Date());
   const made = await timeNotices(now);
-  console.log({ made }, new Date());
   const again = await timeNotices(now);
   await session.sql`update licenses set expires_at = '2099-01-01' where expires_at < '2099-01-01'`;
   const withdrawn = await timeNotices(now);

@@ -45,7 +45,7 @@ describe("a quota", () => {
     const [notice] = await notices(server.database, NOW);
     expect(notice).toMatchObject({ stage: 80, trueSince: new Date("2026-11-12T00:00:00Z") });
     expect(notice && describeNotice(notice)).toMatch(
-      /has used 80 % of its quota: 800 of 1,000 until 2026-12-01T/,
+      /has used 80 % of its quota: 800 of 1,000 until 2026-12-01 00:00 UTC/,
     );
     await use(licenseUuid, { 3: 400, 9: 399, 12: 201 });
     await makeAt(server.database, NOW);

@@ -46,7 +46,7 @@ describe("a key that is used again after 90 days", () => {
     const [notice] = await notices(server.database, "2026-11-02");
     expect(notice).toMatchObject({ kind: "silent_key_used", trueSince: new Date("2026-10-28T09:59:59Z") });
     expect(notice && describeNotice(notice)).toMatch(
-      /^The key of ada@example\.org \(svc_live_\S+\) was used at 2026-10-28T09:59:59Z, and not since 2026-07-30T09:59:59Z before/,
+      /^The key of ada@example\.org \(svc_live_\S+\) was used at 2026-10-28 09:59 UTC, and not since 2026-07-30 09:59 UTC before/,
     );
     await revoke(uuid, "2026-11-03T00:00:00Z");
     await makeAt(server.database, "2026-11-03T00:10:00Z");
@@ -101,7 +101,7 @@ describe("a key that was rotated", () => {
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
     expect(notice && describeNotice(notice)).toMatch(
-      /was still used at 2026-11-21T08:00:00Z; its end is 2026-11-27T12:00:00Z\. Tell the customer/,
+      /was still used at 2026-11-21 08:00 UTC; its end is 2026-11-27 12:00 UTC\. Tell the customer/,
     );
     await use(uuid, "2026-11-22T08:00:00Z");
     await makeAt(server.database, "2026-11-22T08:10:00Z");
@@ -121,7 +121,7 @@ describe("a key that was rotated", () => {
     await refusals.flush();
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
-    expect(notice && describeNotice(notice)).toContain("it is refused since 2026-11-20T12:00:00Z");
+    expect(notice && describeNotice(notice)).toContain("it is refused since 2026-11-20 12:00 UTC");
   });
 
   test("loses its notice when it was neither used nor refused for 7 days", async () => {
@@ -180,7 +180,7 @@ describe("a key that is refused often", () => {
     const found = await notices(server.database, "2026-11-20");
     expect(found).toMatchObject([{ kind: "refusals", trueSince: new Date("2026-11-20T09:00:00Z") }]);
     expect(found[0] && describeNotice(found[0])).toContain(
-      "was refused 10 times in the hour from 2026-11-20T09:00:00Z on, mostly with QUOTA_EXCEEDED",
+      "was refused 10 times in the hour from 2026-11-20 09:00 UTC on, mostly with QUOTA_EXCEEDED",
     );
     await refuse(uuid, 20, "2026-11-21T00:00:00Z");
     await makeAt(server.database, "2026-11-21T00:10:00Z", settings);

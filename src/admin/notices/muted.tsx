@@ -24,7 +24,9 @@ const unmuteAction: Action<readonly Muted[]> = action<readonly Muted[], typeof E
   entries: ENTRIES,
   Form: () => null,
   perform: ({ by, fields, visit }) => unmute(visit.options.database, fields.of, by),
-  done: { "notice.unmute": "Notices are made again: those that are true come within ten minutes." },
+  done: {
+    "notice.unmute": () => <>Notices are made again: those that are true come within ten minutes.</>,
+  },
 });
 
 export const MUTED_PAGE: DetailPage<readonly Muted[]> = {

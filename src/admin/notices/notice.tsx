@@ -1,17 +1,22 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a notice: what it says, and how it leaves the open ones. */
 import { describeActor } from "../../audit/mod.ts";
-import { DAY_MS, toDay, toTimestamp } from "../../base/calendar.ts";
+import { DAY_MS, toDay } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
+import { counted } from "../../base/render_count.ts";
 import { parsedField, wordField } from "../../base/rule.ts";
+import type { Database } from "../../database/mod.ts";
 import {
+  countNotices,
   describeNotice,
   findNotice,
   listMuted,
   type Muted,
   markDone,
   mute,
+  type NoticeFilter,
+  type NoticeState,
   type NoticeSummary,
   REMIND_DAY,
   remindLater,
@@ -20,14 +25,15 @@ import {
 } from "../../notices/mod.ts";
 import { noticeFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
-import { optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
+import { RadioButtons, TextField } from "../frame/console/components/form.tsx";
 import { Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Foreign, KeyLink, LicenseLink } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
+import { describeStay, sayDone, sayMuted, sayPutOff } from "./done_notice.tsx";
 import { MutedNote } from "./muted.tsx";
-import { describeKind, NoticeStatePill } from "./notices.tsx";
+import { describeKind, NoticeStatePill, ORIGINS } from "./notices.tsx";
 
 const isOpen = ({ state }: NoticeSummary) => state === "open" || state === "later";
 
@@ -38,14 +44,10 @@ const done: Action<NoticeSummary> = action({
   submit: "Mark as done",
   fits: isOpen,
   isDone: ({ state }) => state === "done",
-  Form: () => (
-    <p>
-      The notice is not among the open ones any more. A nearer notice of the same occasion, such as fewer days
-      before the same end, is still made.
-    </p>
-  ),
+  Form: ({ of }) => <p>{`The notice is not among the open ones any more. ${describeStay(of)}`}</p>,
+  originsOf: () => ORIGINS,
   perform: ({ of, by, visit }) => markDone(visit.options.database, parseId("ntc", of.id) ?? "", by),
-  done: { "notice.done": "The notice is done: it is not among the open ones any more." },
+  done: { "notice.done": sayDone },
 });
 
 const REMIND_ENTRIES = { on: parsedField(REMIND_DAY) } as const;
@@ -61,27 +63,26 @@ const remind = action<NoticeSummary, typeof REMIND_ENTRIES>({
     <>
       <p>The notice is not among the open ones until that day, and then it is there again.</p>
       <TextField
-        {...field("on")}
+        {...field("on", toDay(new Date(now.getTime() + 7 * DAY_MS)))}
         label="Day"
-        hint={`Such as ${toDay(new Date(now.getTime() + 7 * DAY_MS))}; from its beginning on, UTC`}
+        hint="A week ahead, unless you write another one; from its beginning on, UTC"
         required
       />
     </>
   ),
   perform: ({ of, by, fields, visit }) =>
     remindLater(visit.options.database, parseId("ntc", of.id) ?? "", { ...by, remindAt: fields.on }),
-  done: {
-    "notice.remind": (_, after) =>
-      `The notice is put off: it is among the open ones again from ${toTimestamp(new Date(Object(after).remind_at))} on.`,
-  },
+  originsOf: () => ORIGINS,
+  done: { "notice.remind": sayPutOff },
 });
 
 const OF = ["license", "account"] as const;
 const MUTE_ENTRIES = { of: wordField(OF) } as const;
 
-/** A notice, and what is muted of its license and its account. */
+/** A notice, what is muted of its license and its account, and how many notices of each are open or put off. */
 interface ShownNotice extends NoticeSummary {
   readonly muted: readonly Muted[];
+  readonly open: Readonly<Record<(typeof OF)[number], number>>;
 }
 
 const uuidsOf = ({ licenseId, userId }: NoticeSummary) => ({
@@ -95,6 +96,28 @@ function mutableOf({ licenseId, muted }: ShownNotice): readonly (typeof OF)[numb
   return muted.length === 0 ? OF : ["account"];
 }
 
+/** Names what can be muted, as people know it. */
+function nameOf(of: (typeof OF)[number], { email, key, licenseId }: ShownNotice): string {
+  return of === "account"
+    ? `all licenses of ${email ?? ""}`
+    : `the license of ${email ?? ""} with the key ${key ?? licenseId}`;
+}
+
+async function countOpen(
+  database: Database,
+  { licenseUuid, accountUuid }: ReturnType<typeof uuidsOf>,
+  now: Date,
+) {
+  const count = async (filter: NoticeFilter) => {
+    const counts = (["open", "later"] satisfies NoticeState[]).map((state) =>
+      countNotices(database, { now, filter: { ...filter, state } }),
+    );
+    return (await Promise.all(counts)).reduce((sum, each) => sum + each, 0);
+  };
+  const [license, account] = await Promise.all([count({ licenseUuid }), count({ accountUuid })]);
+  return { license, account };
+}
+
 const muteAction = action<ShownNotice, typeof MUTE_ENTRIES>({
   name: "mute",
   scope: "notices:change",
@@ -102,23 +125,38 @@ const muteAction = action<ShownNotice, typeof MUTE_ENTRIES>({
   submit: "Make no notices for it",
   fits: (notice) => mutableOf(notice).length > 0,
   entries: MUTE_ENTRIES,
-  Form: ({ of, field }) => (
-    <>
-      <p>
-        From now on no notice is made for this license, or for all licenses of the account. The open ones are
-        withdrawn within ten minutes.
-      </p>
-      <Select {...field("of")} label="Of" choices={optionsOf(mutableOf(of))} required />
-    </>
-  ),
+  Form({ of, field }) {
+    const mutable = mutableOf(of);
+    const choices = mutable.map((value) => ({
+      value,
+      label: `${nameOf(value, of)} (${counted(of.open[value], "open notice")})`,
+    }));
+    return (
+      <>
+        <p>
+          From now on no notice is made for what you choose, and its open ones, also those that were put off,
+          are withdrawn within ten minutes. To end it, choose Unmute on this page or on the page{" "}
+          <a href="/console/notices/muted">Muted</a>.
+        </p>
+        <RadioButtons
+          {...field("of", mutable.length === 1 ? mutable[0] : undefined)}
+          label="Mute"
+          choices={choices}
+        />
+      </>
+    );
+  },
   perform({ of, by, fields, visit }) {
     const { licenseUuid, accountUuid } = uuidsOf(of);
     const muted = fields.of === "license" ? { licenseUuid } : { accountUuid };
     return mute(visit.options.database, muted, { ...by, notice: of.id });
   },
   done: {
-    "notice.mute":
-      "It is muted: no notice is made for it, and the open ones are withdrawn within ten minutes.",
+    "notice.mute"(notice) {
+      if (notice.muted.length === 0) return null;
+      const of = notice.muted.some(({ licenseId }) => licenseId === null) ? "account" : "license";
+      return sayMuted({ what: nameOf(of, notice), open: notice.open[of] });
+    },
   },
 });
 
@@ -132,8 +170,13 @@ export const NOTICE_PAGE: DetailPage<ShownNotice> = {
     if (isRefusal(named)) return named;
     const notice = await findNotice(database, named.uuid, { now, what: named.what });
     if (isRefusal(notice)) return notice;
-    const muted = notice.licenseId === null ? [] : await listMuted(database, { about: uuidsOf(notice) });
-    return { ...notice, muted };
+    if (notice.licenseId === null) return { ...notice, muted: [], open: { license: 0, account: 0 } };
+    const about = uuidsOf(notice);
+    const [muted, open] = await Promise.all([
+      listMuted(database, { about }),
+      countOpen(database, about, now),
+    ]);
+    return { ...notice, muted, open };
   },
   show: showNotice,
 };
@@ -158,7 +201,10 @@ function showNotice(notice: ShownNotice, visit: Visit): Detail {
     below: (
       <Facts
         facts={[
-          ["State", `${state}: ${STATE_MEANINGS[state]}`],
+          [
+            "State",
+            `${state}: ${STATE_MEANINGS[state]}${state === "done" ? `. ${describeStay(notice)}` : ""}`,
+          ],
           ["Kind", describeKind(notice)],
           ["Notice id", <Id id={id} />],
           userId !== null && email !== null && ["Account", <AccountLink id={userId} email={email} />],

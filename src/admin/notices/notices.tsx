@@ -15,17 +15,19 @@ import {
   NOTICE_STATES,
   type NoticeState,
   type NoticeSummary,
-  tellNotice,
 } from "../../notices/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
+import { ORIGIN } from "../frame/console/action.ts";
 import { choicesOf, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
-import { bothWays, OrderField } from "../frame/console/components/list.tsx";
+import { Notice } from "../frame/console/components/layout.tsx";
+import { bothWays, OrderField, toAddress } from "../frame/console/components/list.tsx";
 import type { Column } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Foreign, Pill } from "../frame/console/components/values.tsx";
+import { AccountLink, Ago, Pill } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
+import { describeLastDeed, NoticeLink } from "./done_notice.tsx";
 
 const ENTRIES = {
   ...conditionFields(NOTICE_CONDITIONS),
@@ -38,18 +40,23 @@ export const NOTICES: List<typeof ENTRIES, NoticeSummary> = {
   path: "/notices",
   scope: "notices:read",
   entries: ENTRIES,
-  async find({ options: { database }, now }, conditions) {
+  async find(visit, conditions) {
+    const { options, now } = visit;
+    const { database } = options;
     const filter = await findNoticeFilter(database, { sort: "newest", ...conditions });
     if (isRefusal(filter)) return filter;
-    return bothWays(filter, {
-      list: (filter) => listNotices(database, { now, filter }),
-      count: (filter) => countNotices(database, { now, filter }),
-    });
+    return {
+      ...bothWays(filter, {
+        list: (filter) => listNotices(database, { now, filter }),
+        count: (filter) => countNotices(database, { now, filter }),
+      }),
+      note: <Notice kind="done">{await describeLastDeed(visit)}</Notice>,
+    };
   },
   toAfter: ({ id }) => id,
   Fields,
   columns: (visit) => [
-    ...columnsFor(visit, ["newest", "oldest"]),
+    ...columnsFor(visit, { from: originIn(visit), sorts: ["newest", "oldest"] }),
     { label: "State", cell: ({ state }) => <NoticeStatePill state={state} /> },
   ],
   order: "newest",
@@ -77,24 +84,35 @@ function Fields(asked: Asked<typeof ENTRIES>) {
   );
 }
 
-/** The columns of notices: the sentence, whom it is about, since when, and what to do with it. */
+const toList = (kind?: string) => toAddress(NOTICES.path, { kind });
+
+/** The addresses of the pages on which a notice can be marked as done or put off, and to which that leads back. */
+export const ORIGINS: readonly string[] = ["/overview", ...[undefined, ...NOTICE_KINDS].map(toList)];
+
+/** Returns the address of the list that is shown, of whose conditions only the kind is kept. */
+function originIn({ query }: Visit): string {
+  const address = toList(query.get("kind") ?? undefined);
+  return ORIGINS.includes(address) ? address : toList();
+}
+
+interface Place extends Pick<Column<NoticeSummary>, "sorts"> {
+  /** One of {@linkcode ORIGINS}. */
+  readonly from: string;
+}
+
+/** The columns of notices: the sentence, whom it is about, when it was made, and what to do with it. */
 export function columnsFor(
   { now, may }: Visit,
-  sorts: Column<NoticeSummary>["sorts"] = [],
+  { from, sorts = [] }: Place,
 ): readonly Column<NoticeSummary>[] {
   return [
-    {
-      label: "Notice",
-      cell: (notice) => (
-        <a href={`/console/notices/${notice.id}`}>
-          <Foreign text={tellNotice(notice)} />
-        </a>
-      ),
-    },
+    { label: "Notice", cell: (notice) => <NoticeLink of={notice} /> },
     // The sentence has the e-mail, too.
     { label: "Account", needs: "wide", cell: AccountOf },
-    { label: "Since", sorts, cell: ({ trueSince }) => <Ago at={trueSince} now={now} /> },
-    ...(may("notices:change") ? [{ label: "Then", cell: Deeds }] : []),
+    { label: "Noticed", sorts, cell: ({ madeAt }) => <Ago at={madeAt} now={now} /> },
+    ...(may("notices:change")
+      ? [{ label: "Then", cell: (notice: NoticeSummary) => <Deeds of={notice} from={from} /> }]
+      : []),
   ];
 }
 
@@ -107,15 +125,16 @@ function AccountOf({ userId, email }: NoticeSummary) {
 }
 
 /** The button and the link with which an open notice leaves the list. */
-function Deeds({ id, state }: NoticeSummary) {
-  if (state !== "open" && state !== "later") return "";
+function Deeds({ of: { id, state }, from }: { readonly of: NoticeSummary; readonly from: string }) {
+  if (state !== "open" && state !== "later") return null;
   const page = `/notices/${id}`;
   return (
     <form method="post" action={`/console${page}/done`}>
+      <input type="hidden" name={ORIGIN} value={from} />
       <button type="submit" class="quiet">
         Done
       </button>{" "}
-      <a href={`/console${toOpenForm(page, "remind")}`}>Remind on…</a>
+      <a href={`/console${toOpenForm(page, "remind", from)}`}>Remind on…</a>
     </form>
   );
 }

@@ -37,25 +37,24 @@ export function OpenNoticesPanel({ newest, counts, visit }: OpenNotices & { read
   return (
     <section class="panel" aria-labelledby="notices">
       <h2 id="notices">Open notices</h2>
+      {kinds.length > 0 && (
+        <p class="ways">
+          {"All open ones: "}
+          {kinds.map((kind) => (
+            <a href={`/console/notices?kind=${kind}`}>
+              {`${renderCount(counts[kind], { most: MOST_COUNTED })} ${nameOfKind(kind)}`}
+            </a>
+          ))}
+        </p>
+      )}
       <Table
         caption={newest.length < ROWS ? "Newest first" : `The ${ROWS} newest`}
-        columns={columnsFor(visit)}
+        columns={columnsFor(visit, { from: "/overview" })}
         rows={newest}
         none={<p>{NO_OPEN_NOTICE}</p>}
       />
       {kinds.length > 0 && (
-        <p class="as-of">
-          <span>
-            {"All open ones: "}
-            {kinds.map((kind, index) => (
-              <>
-                {index > 0 && ", "}
-                <a href={`/console/notices?kind=${kind}`}>
-                  {`${renderCount(counts[kind], { most: MOST_COUNTED })} ${nameOfKind(kind)}`}
-                </a>
-              </>
-            ))}
-          </span>
+        <p class="ways">
           <a href="/console/notices">Show all notices</a>
         </p>
       )}

@@ -16,9 +16,10 @@ import type { Visit } from "../frame/console/visit.ts";
 import { listExpiries, summarize } from "../health/health_rows.ts";
 import { ShowSlow } from "../health/show_slow.tsx";
 import { findSlow } from "../health/slow.ts";
+import { describeLastDeed } from "../notices/done_notice.tsx";
 import { OpenNoticesPanel, readOpenNotices } from "../notices/open_notices.tsx";
 import { sumByTier, WHO_REPORTS } from "../usage/use_by_tier.ts";
-import { Consumers, KeysByTier, RefusalsOfDay, Unused } from "./overview_lists.tsx";
+import { Consumers, KeysByTier, KeysToLookAt, RefusalsOfDay, Unused } from "./overview_lists.tsx";
 
 const DAYS = 90;
 
@@ -27,13 +28,15 @@ export async function overviewPage(visit: Visit): Promise<Page> {
   const { options, now, may } = visit;
   const { database } = options;
   options.demandFigures();
-  const [{ unusual, slow, counts, refused, ...health }, notices, keys, figures, use] = await Promise.all([
-    findHealth(options, now),
-    readOpenNotices(visit),
-    listKeys(database, { now, filter: { limit: 1 } }),
-    readFigures(database),
-    readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
-  ]);
+  const [{ unusual, slow, counts, refused, ...health }, notices, deed, keys, figures, use] =
+    await Promise.all([
+      findHealth(options, now),
+      readOpenNotices(visit),
+      describeLastDeed(visit),
+      listKeys(database, { now, filter: { limit: 1 } }),
+      readFigures(database),
+      readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
+    ]);
   const hasKeys = keys.length > 0;
   /** When the use and the figures were counted: the page says the earliest time once. */
   const counted = [use, figures].flatMap((each) => each?.asOf.getTime() ?? []);
@@ -45,11 +48,13 @@ export async function overviewPage(visit: Visit): Promise<Page> {
     script: "refresh",
     body: (
       <>
+        <Notice kind="done">{deed}</Notice>
         <p class={`notice ${summary.tone} health`}>
           <Foreign text={summary.sentence} />{" "}
           {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
           <ShowSlow slow={slow} /> <a href="/console/health">Show health</a>
         </p>
+        {hasKeys && figures && <KeysToLookAt />}
         <OpenNoticesPanel {...notices} visit={visit} />
         {!hasKeys && <NoKeys mayIssue={mayIssue} />}
         {hasKeys && <Use use={use} now={now} />}

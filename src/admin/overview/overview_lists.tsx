@@ -65,7 +65,19 @@ const LISTS: readonly (readonly [Conditions, string])[] = [
   [{ all_places_taken: "true" }, "All places are taken"],
 ];
 
-/** The keys of each tier in each state, and the lists of those that need attention. */
+/** The links to the lists of keys that need attention. */
+export function KeysToLookAt() {
+  return (
+    <nav class="ways" aria-label="Keys that need attention">
+      {"Keys: "}
+      {LISTS.map(([conditions, text]) => (
+        <a href={toAddress("/console/keys", conditions)}>{text}</a>
+      ))}
+    </nav>
+  );
+}
+
+/** The keys of each tier in each state. */
 export function KeysByTier({ rows }: Figures["keys"]) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
     rows
@@ -85,11 +97,6 @@ export function KeysByTier({ rows }: Figures["keys"]) {
         rows={[...TIERS, undefined]}
         stays="matrix"
       />
-      <p class="as-of">
-        {LISTS.map(([conditions, text]) => (
-          <a href={toAddress("/console/keys", conditions)}>{text}</a>
-        ))}
-      </p>
     </Panel>
   );
 }

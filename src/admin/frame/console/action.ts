@@ -60,8 +60,11 @@ interface Described<Thing> {
   Form(props: FormProps<Thing>): Child;
 }
 
-/** A sentence about a change; a function gets the thing as it is now, and the values that the change noted. */
-export type Sentence<Thing> = string | ((of: Thing, after: unknown) => string);
+/**
+ * A sentence about a change; a function gets the thing as it is now, and the values that the change noted. A function that
+ * returns markup and no text says the whole change, so the values do not stand beside it.
+ */
+export type Sentence<Thing> = string | ((of: Thing, after: unknown) => Child | Promise<Child>);
 
 export interface FormProps<Thing> {
   readonly of: Thing;

@@ -10,7 +10,7 @@ import { HOUR_MS } from "../../../base/calendar.ts";
 import { type Action, isOffered, type Sentence } from "./action.ts";
 import { changesOf } from "./components/changes.tsx";
 import { Foreign } from "./components/values.tsx";
-import { toOpenForm } from "./route.ts";
+import { DONE, toOpenForm } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 /** The word of an address to which the reload of a page with a new key or token leads. */
@@ -27,7 +27,7 @@ export async function describeLastChange<Thing>(
     doneElsewhere,
   }: { readonly of: Thing; readonly visit: Visit; readonly doneElsewhere: Action<Thing>["done"] },
 ): Promise<Child | undefined> {
-  const request = visit.query.get("done");
+  const request = visit.query.get(DONE);
   if (request === SHOWN) return "It is not shown again: rotate the key, or renew the token, for another.";
   if (request === null) return undefined;
   const rows = await listAudit(visit.options.database, {
@@ -40,7 +40,8 @@ export async function describeLastChange<Thing>(
   const sentence = new Map<string, Sentence<Thing>>(Object.entries(done ?? {})).get(row?.action ?? "");
   if (row === undefined || sentence === undefined) return undefined;
   const next = actions.find(({ name }) => name === leadsTo);
-  const text = typeof sentence === "string" ? sentence : sentence(of, row.after);
+  const text = typeof sentence === "string" ? sentence : await sentence(of, row.after);
+  if (typeof text !== "string") return text;
   return (
     <>
       {others.length === 0 && <WasAndIs {...row} />} <Foreign text={text} />{" "}

@@ -27,7 +27,7 @@ import type { FieldsOf } from "./form_fields.ts";
 import type { Need } from "./may.ts";
 import { withChosenOrder } from "./order_cookie.ts";
 import type { Page } from "./page.tsx";
-import { type ConsoleRoute, page } from "./route.ts";
+import { type ConsoleRoute, DONE, page } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 /** `after` is the position after which a page begins. */
@@ -102,7 +102,9 @@ async function listPage<Entries extends WithAfter, Row>(
   undownloadable?: Refusal,
 ): Promise<Page> {
   const { script, Fields, columns, noun, order, sumUp, noneMeets, csv } = list;
-  const asked = readConditions(visit.query, { ...list.entries, before: list.entries.after });
+  const query = new URLSearchParams(visit.query);
+  query.delete(DONE);
+  const asked = readConditions(query, { ...list.entries, before: list.entries.after });
   const { values, entered } = asked;
   const found = isRefusal(values) ? values : await list.find(visit, values);
   const { warning, note } = isRefusal(found) ? { warning: found.sentence } : found;

@@ -26,9 +26,12 @@ export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]):
   return { method: "POST", path, scope, answer };
 }
 
+/** The field of an address that names the request whose change the page tells. */
+export const DONE = "done";
+
 /** Answers a form after its change: the browser goes to the page at `address`, which shows the sentence of `done`. */
 export function showDone(c: Context<AdminEnv>, address: string, done = ""): Response {
-  return c.redirect(`/console${address}?done=${done}`, 303);
+  return c.redirect(`/console${address}${address.includes("?") ? "&" : "?"}${DONE}=${done}`, 303);
 }
 
 /** Returns the address of the login after which the page at `address` opens. Both are below `/console`. */
