@@ -66,7 +66,7 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
     `Ask the customer whether that is right, and suspend the key if it is not`,
   ],
   backup_overdue: ({ text }) => [
-    `The next backup was due by ${text("due_at")}: the last one, or the beginning of this database, is of ${text("last_at")}`,
+    `There has been no backup since ${text("last_at")}: the next one was due by ${text("due_at")}`,
     `Look at why the timer took none`,
   ],
   certificate_end: ({ stage, text, end }) => [
@@ -78,7 +78,7 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
     `Set another one with \`claviger installer set-token\``,
   ],
   model_files: ({ text }) => [
-    `Files of models are not as they should be: ${text("wrong")}`,
+    `Files of models in ${text("place")} are not as they should be: ${text("wrong")}`,
     `\`claviger models verify\` names them`,
   ],
 };

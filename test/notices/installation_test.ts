@@ -46,8 +46,8 @@ test("A backup that is overdue has a notice until the next one", async () => {
   await look("2026-11-21T13:00:00Z", { backup });
   await look("2026-11-23T13:00:00Z", { backup });
   expect(await said()).toEqual([
-    "The next backup was due by 2026-11-21 12:00 UTC: the last one, or the beginning of this database, is of " +
-      "2026-11-20 00:00 UTC. Look at why the timer took none",
+    "There has been no backup since 2026-11-20 00:00 UTC: the next one was due by 2026-11-21 12:00 UTC. " +
+      "Look at why the timer took none",
   ]);
   expect(await notices(server.database, NOW)).toMatchObject([
     { trueSince: new Date("2026-11-21T12:00:00Z") },
@@ -140,7 +140,8 @@ test("Wrong files of models have a notice while they are wrong, and nothing is s
   await look(NOW, wrong);
   await look(NOW, { wrongModelFiles: undefined });
   expect(await said()).toEqual([
-    "Files of models are not as they should be: missing or cut short in the folder /m, as this host sees it: 1 of 3. " +
+    "Files of models in /var/lib/claviger/models of one are not as they should be: " +
+      "missing or cut short in the folder /m, as this host sees it: 1 of 3. " +
       "`claviger models verify` names them",
   ]);
   await look("2026-11-20T12:26:00Z");
