@@ -65,6 +65,9 @@ const LISTS: readonly (readonly [Conditions, string])[] = [
   [{ all_places_taken: "true" }, "All places are taken"],
 ];
 
+/** A phone has no room for five columns of longer numbers than those below this one. */
+const MOST_BESIDE = 1_000;
+
 /** The keys of each tier in each state, and the lists of those that need attention. */
 export function KeysByTier({ rows }: Figures["keys"]) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
@@ -83,7 +86,7 @@ export function KeysByTier({ rows }: Figures["keys"]) {
         caption="Each number links to its keys"
         columns={columns}
         rows={[...TIERS, undefined]}
-        stays="matrix"
+        stays={countOf(undefined, undefined) < MOST_BESIDE ? "matrix" : undefined}
       />
       <p class="as-of">
         {LISTS.map(([conditions, text]) => (
