@@ -84,7 +84,7 @@ describe("It is slow since noon", () => {
     expect(rows[3]).toMatch(/^checks of the health not slower 720 0 0 /);
     expect(textsOf(text, "figcaption")).toEqual(names);
     expect(attributesOf(text, ".plot > svg:not(.line)", "aria-label")[0]).toMatch(
-      /^Time until the answer, checks of keys: In the last hour 95 % within 1\d\d ms, in the 24 hours before 95 % within /,
+      /^Time until the answer, checks of keys: In the last hour 95 % within 1\d\d\u00a0ms, in the 24 hours before 95 % within /,
     );
   });
 

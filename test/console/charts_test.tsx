@@ -131,6 +131,10 @@ for (const media of [{ forcedColors: "active" }, { media: "print" }] as const) {
       // The parts with a border are the second, the fourth and the last one.
       expect(looks.map((look) => !look.endsWith("none"))).toEqual([false, true, false, true, false, true]);
       expect(looks[0]).not.toBe(looks[2]);
+      const dashes = await shown.evaluate<string[]>(
+        `[...${PARTS}].map((part) => getComputedStyle(part)).map(({ strokeDasharray }) => strokeDasharray)`,
+      );
+      expect(new Set([dashes[1], dashes[3], dashes[5]]).size).toBe(3);
       await expectAccessible(shown);
     });
   });

@@ -61,6 +61,17 @@ describe("On a phone", () => {
     });
   });
 
+  test("the menu is one line from 768 px on", async () => {
+    await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+      for (const width of [768, 1024, 1440]) {
+        await page.setViewportSize({ ...PHONE, width });
+        const entries = await page.getByRole("navigation", { name: "Menu" }).locator("a").all();
+        const tops = await Promise.all(entries.map(async (entry) => (await entry.boundingBox())?.y));
+        expect([width, new Set(tops).size]).toEqual([width, 1]);
+      }
+    });
+  });
+
   test("the search box is as wide as the page while it has the focus", async () => {
     await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
       await page.setViewportSize(PHONE);
@@ -141,6 +152,19 @@ describe("On a phone", () => {
       expect((await link.boundingBox())?.width).toBeGreaterThan(24);
       await link.click();
       await page.waitForURL(/sort=soonest_expiry/);
+    });
+  });
+
+  test("the values beside each other in a card stand on one line", async () => {
+    await admin.visitAs("admin", { path: "/accounts", script: false }, async (page) => {
+      await page.setViewportSize({ ...PHONE, width: 360 });
+      // An empty item stands on the line on which the words of its cell stand.
+      const lines = await page.evaluate<number[]>(`["Tier", "State"].map((label) => {
+        const item = document.createElement("i");
+        document.querySelector("td[data-label=" + label + "]").append(item);
+        return Math.round(item.getBoundingClientRect().bottom);
+      })`);
+      expect(lines[0]).toBe(lines[1] ?? 0);
     });
   });
 

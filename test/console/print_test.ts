@@ -12,7 +12,10 @@ const PRESSED = "button, .button, input, select, summary, nav, .skip-link";
 const admin = useForAll(() => startConsole());
 beforeAll(async () => {
   for (const name of ["Ada", "Grace of the Department with a Long Name"])
-    await admin.issue({ email: `${name.toLowerCase().replaceAll(" ", "-")}@example.org`, name });
+    await admin.issue({
+      ...{ email: `${name.toLowerCase().replaceAll(" ", "-")}@example.org`, name },
+      expiresAt: new Date(admin.clock.nowMs() + 300 * 86_400_000),
+    });
   // A wide row: places, and a state of many words.
   const hurried = await admin.issue({
     email: "many.requests@example.org",
@@ -34,6 +37,37 @@ test("what is folded on the page of a license is printed", async () => {
     expect(await folded.isVisible()).toBe(false);
     await page.emulateMedia({ media: "print" });
     expect(await folded.isVisible()).toBe(true);
+  });
+});
+
+test("the bar that confirms a change of many keys covers no row that it changes", async () => {
+  await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+    await page.getByRole("checkbox", { name: "svc_" }).first().check();
+    await page.getByRole("button", { name: "Change the selected keys" }).click();
+    await page.locator("summary", { hasText: "Change limit…" }).click();
+    const form = page.locator("details[open] > form");
+    await form.getByLabel("Monthly limit").fill("7");
+    await form.getByRole("button", { name: "Show what will change" }).click();
+    const bar = page.locator(".confirms > .actions");
+    await bar.waitFor({ state: "visible" });
+    await page.emulateMedia({ media: "print" });
+    expect(await bar.isVisible()).toBe(false);
+    expect(await page.locator(".confirms tbody tr").isVisible()).toBe(true);
+  });
+});
+
+test("no day in the list of keys is broken", async () => {
+  await admin.visitAs("admin", { path: "/keys", script: false }, async (page) => {
+    await page.setViewportSize(PAPER);
+    await page.emulateMedia({ media: "print" });
+    expect(await page.locator("td time").count()).toBeGreaterThan(1);
+    const broken = await page.evaluate(`[...document.querySelectorAll("td time")].filter((time) => {
+      const range = document.createRange();
+      range.setStart(time.firstChild, 0);
+      range.setEnd(time.firstChild, "2026-11-22".length);
+      return range.getClientRects().length > 1;
+    }).map((time) => time.textContent)`);
+    expect(broken).toEqual([]);
   });
 });
 

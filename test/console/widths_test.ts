@@ -69,6 +69,39 @@ const cardsIn = (page: Page, tables = "table") =>
 /** Returns the heads of the columns that a window has. */
 const headsIn = (page: Page) => page.locator("thead th:visible").allTextContents();
 
+test("The conditions of the audit log stand beside each other at 1,440 px", async () => {
+  await visit("/audit", async (page, widen) => {
+    await widen(1_440);
+    const fields = await page.getByRole("form", { name: "Conditions" }).locator(".field").all();
+    expect(fields.length).toBe(6);
+    const tops = await Promise.all(fields.map(async (field) => (await field.boundingBox())?.y));
+    expect(new Set(tops).size).toBe(1);
+  });
+});
+
+test("The fields of the form that imports a report are equally wide", async () => {
+  await visit("/usage/reports", async (page, widen) => {
+    await widen(1_440);
+    const fields = await page.locator("#main form .field:visible").all();
+    expect(fields.length).toBeGreaterThan(3);
+    const widths = await Promise.all(fields.map(async (field) => (await field.boundingBox())?.width));
+    expect(widths).toEqual(widths.map(() => widths[0]));
+  });
+});
+
+test("The link beside a button of a row is not broken", async () => {
+  await visit("/notices", async (page, widen) => {
+    for (const width of [768, 1_440]) {
+      await widen(width);
+      const links = page.locator("td button + a");
+      expect(await links.count()).toBeGreaterThan(0);
+      expect(
+        await links.evaluateAll((all) => all.filter((link) => link.getClientRects().length > 1).length),
+      ).toBe(0);
+    }
+  });
+});
+
 describe("A table", () => {
   test.each([...LISTS, "/overview", "/tiers"])(
     "of %s is a table from 481 px on, within the window",

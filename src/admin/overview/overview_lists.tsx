@@ -77,6 +77,9 @@ export function KeysToLookAt() {
   );
 }
 
+/** A phone has no room for five columns of longer numbers than those below this one. */
+const MOST_BESIDE = 1_000;
+
 /** The keys of each tier in each state. */
 export function KeysByTier({ rows }: Figures["keys"]) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
@@ -95,7 +98,7 @@ export function KeysByTier({ rows }: Figures["keys"]) {
         caption="Each number links to its keys"
         columns={columns}
         rows={[...TIERS, undefined]}
-        stays="matrix"
+        stays={countOf(undefined, undefined) < MOST_BESIDE ? "matrix" : undefined}
       />
     </Panel>
   );

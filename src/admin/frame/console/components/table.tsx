@@ -27,7 +27,7 @@ export interface TableProps<Row> {
   /** The order of the rows, and the address of the page in another order. */
   readonly order?: { readonly sort: string; readonly toPath: (sort: string) => string } | undefined;
   /** Keeps its rows from becoming cards in a window that is narrow: its columns are few, or each cell is one number. */
-  readonly stays?: "few" | "matrix";
+  readonly stays?: "few" | "matrix" | undefined;
   /** What takes the place of a table without rows. */
   readonly none?: Child;
 }
