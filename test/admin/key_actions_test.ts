@@ -128,7 +128,7 @@ describe("The actions of a key", () => {
       [
         "renew",
         { last_day: "2027-12-01" },
-        "expiry: 2026-12-01 00:00 → 2027-12-01 23:59. The change applies to all keys of the license.",
+        "expiry: 2026-12-01 00:00 → 2027-12-01 23:59. The change applies to all keys of the license: 1 that is not revoked.",
       ],
       [
         "tier",

@@ -1,6 +1,6 @@
 /** The page of a license: what the customer has, what uses it, and what can be changed there. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { toId } from "../../src/base/ids.ts";
+import { parseId, toId } from "../../src/base/ids.ts";
 import { revokeKey, rotateKey } from "../../src/licensing/keys/mod.ts";
 import { createLicenseChanges } from "../../src/licensing/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
@@ -76,8 +76,27 @@ describe("The page of a license", () => {
     ]);
     const meant = { ...end, shorten: "yes" };
     expect(mainOf((await client.submit(`${path}/updates`, { cookie, form: meant })).text)).toContain(
-      "updates until: none → 2027-06-30 23:59. It applies to all keys of the license.",
+      "updates until: none → 2027-06-30 23:59. The change applies to all keys of the license: 1 that is not revoked.",
     );
+  });
+
+  test("says before and after a change to how many keys it applies, without the revoked ones", async () => {
+    const key = await admin.issue();
+    const changes = createLicenseChanges(admin.database);
+    const rotation = { uuid: uuidOf(key), mode: "live", overlapMs: 86_400_000 } as const;
+    const successor = orThrow(await rotateKey(changes, rotation, { ...by(), brand: BRAND }));
+    const last = { ...rotation, uuid: parseId("key", successor.id) ?? "" };
+    orThrow(await rotateKey(changes, last, { ...by(), brand: BRAND }));
+    await revokeKey(changes, { uuid: uuidOf(key) }, by());
+    const said = "The change applies to all keys of the license: 2 that are not revoked.";
+    const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    for (const page of [path, `/keys/${successor.id}`]) {
+      const { text } = await open(page);
+      for (const action of ["tier", "limit", "machines", "offline", "updates", "features", "values"])
+        expect(textsOf(text, `#${action}-form`)[0]).toContain(said);
+    }
+    const { text } = await client.submit(`${path}/offline`, { cookie, form: { max_offline_days: "1" } });
+    expect(textsOf(text, ".notice")[0]).toContain(said);
   });
 
   test("says which of its keys the service refuses and why, also after a limit below the use", async () => {

@@ -2,6 +2,7 @@
 import type * as v from "valibot";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
+import { renderCount } from "../../base/render_count.ts";
 import {
   changedValues,
   changeLicense,
@@ -22,8 +23,12 @@ import { askForBelowUse, usesUp } from "./below_use.tsx";
 import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, uuidOf } from "./key_action.ts";
 import { proofForDays, proofForEnd } from "./license_fields.tsx";
 
-/** What the form of each of them says first. */
-export const FOR_ALL_KEYS = "The change applies to all keys of the license.";
+/** Says which keys a change of the license changes, before and after: how many, where the page knows it. */
+export function forAllKeys({ keysOfLicense: keys }: ActedKey): string {
+  const count =
+    keys === undefined ? "" : `: ${renderCount(keys)} that ${keys === 1 ? "is" : "are"} not revoked`;
+  return `The change applies to all keys of the license${count}.`;
+}
 
 interface Wanted extends LicenseChange {
   /** The expiry may become earlier. */

@@ -4,7 +4,7 @@ import { monthOf } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
-import { describePlaces, describeTerm, refuseUnknownKey } from "../../licensing/mod.ts";
+import { describePlaces, describeTerm, findLicense, refuseUnknownKey } from "../../licensing/mod.ts";
 import { findTextsToday, findUsageByDay, type TextsToday } from "../../usage/mod.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
@@ -25,7 +25,7 @@ import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { KEY_ACTIONS } from "./actions.ts";
-import { type ActedKey, uuidOf, withTiers } from "./key_action.ts";
+import { type ActedKey, countKeys, uuidOf, withTiers } from "./key_action.ts";
 import { CustomerSees, describeLimits, RefusalsOfKey } from "./key_answer.tsx";
 import { Why } from "./key_why.tsx";
 import { listFilesOf } from "./remains.tsx";
@@ -47,12 +47,15 @@ export const KEY_PAGE: DetailPage<ShownKey> = {
     const { what, uuid } = named;
     const explained = await explainKey(options.database, uuid, { now });
     if (explained === undefined) return refuseUnknownKey(what, uuid);
-    const [shown, files, machines] = await Promise.all([
+    const { licenseId } = explained.key;
+    const [shown, files, machines, license] = await Promise.all([
       withTiers(options.database, explained),
       listFilesOf(visit, [explained.key]),
-      readMachines(visit, { license: explained.key.licenseId }),
+      readMachines(visit, { license: licenseId }),
+      findLicense(options.database, parseId("lic", licenseId) ?? "", { now }),
     ]);
-    return { ...shown, machines, remains: { files, taken: machines?.taken } };
+    const keysOfLicense = countKeys(license);
+    return { ...shown, machines, keysOfLicense, remains: { files, taken: machines?.taken } };
   },
   show: showKey,
 };

@@ -6,7 +6,9 @@ import {
   allowancesOf,
   findTierEntitlements,
   isErased,
+  type LicenseSummary,
   type LicenseValues,
+  MAX_KEYS,
   type TierEntitlements,
   termOf,
 } from "../../licensing/mod.ts";
@@ -19,6 +21,8 @@ export interface ActedKey extends Pick<KeyExplanation, "key"> {
   readonly seen?: LicenseValues;
   /** The values of each tier, which another tier would give the license. */
   readonly tiers?: TierEntitlements;
+  /** How many keys of the license are not revoked; undefined where that is not known. */
+  readonly keysOfLicense?: number | undefined;
   /** What goes on working when the key is ended; undefined for a row of a list. */
   readonly remains?: {
     readonly files: readonly OutstandingLicense[];
@@ -35,6 +39,12 @@ export const STOP_GROUP = "Stop the key";
 
 /** Of an action that changes the license of a key, for all its keys. */
 export const OF_LICENSE = { one: "license", idOf: ({ key }: ActedKey) => key.licenseId } as const;
+
+/** Counts the keys of a license that are not revoked; undefined if it has more than are read. */
+export function countKeys(license: Pick<LicenseSummary, "keys"> | undefined): number | undefined {
+  if (license === undefined || license.keys.length === MAX_KEYS) return undefined;
+  return license.keys.filter(({ state }) => state !== "revoked").length;
+}
 
 /** Adds the values of each tier to what a page shows. */
 export async function withTiers<Shown>(database: Database, shown: Shown) {

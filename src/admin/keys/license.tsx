@@ -47,7 +47,7 @@ import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { MutedNote } from "../notices/muted.tsx";
 import { LICENSE_ACTIONS } from "./actions.ts";
 import { Features, Values } from "./grants.tsx";
-import { type ActedKey, withTiers } from "./key_action.ts";
+import { type ActedKey, countKeys, withTiers } from "./key_action.ts";
 import { describeLimit } from "./license_fields.tsx";
 import { LicenseUse, readUse } from "./license_use.tsx";
 
@@ -71,7 +71,7 @@ export const LICENSE_PAGE: DetailPage<ActedLicense> = {
     const newest = license?.keys.find(({ state }) => state !== "revoked") ?? license?.keys[0];
     const key = newest && (await findKey(database, { uuid: parseId("key", newest.id) ?? "" }, { now }));
     return license && key
-      ? await withTiers(database, { license, key })
+      ? await withTiers(database, { license, key, keysOfLicense: countKeys(license) })
       : refuseUnknownLicense(named.what, named.uuid);
   },
   show: showLicense,

@@ -7,7 +7,6 @@ import * as v from "valibot";
 import { NEVER_EXPIRES, toDay } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import type { KeySummary } from "../../licensing/keys/mod.ts";
 import {
   describeOfflineDays,
   describePlaces,
@@ -27,7 +26,7 @@ import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Day } from "../frame/console/components/values.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { BELOW_USE_ENTRY, BelowUseField, usesUp } from "./below_use.tsx";
-import { changesLicense, effectsOfChange, FOR_ALL_KEYS } from "./changes_license.ts";
+import { changesLicense, effectsOfChange, forAllKeys } from "./changes_license.ts";
 import { exportLicense } from "./export_license.tsx";
 import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay } from "./key_action.ts";
 import {
@@ -56,13 +55,14 @@ export const renew: KeyAction = action({
   submit: "Renew the license",
   toMany: true,
   fits: mayStay,
-  Form({ of: { key }, field, now, isMany }) {
+  Form({ of, field, now, isMany }) {
+    const { key } = of;
     const at = key.licenseExpiresAt;
     const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
     const proposed = oneYearAfter(isEndless || at < now ? now : at);
     return (
       <>
-        <p>{isMany ? `${FOR_ALL_KEYS} A rotated key still ends with its overlap.` : renewedOf(key)}</p>
+        <p>{isMany ? `${forAllKeys(of)} A rotated key still ends with its overlap.` : renewedOf(of)}</p>
         {isMany ? (
           <ManyExpiryFields field={field} />
         ) : (
@@ -99,15 +99,16 @@ export const renew: KeyAction = action({
       return isRefusal(expiresAt) ? expiresAt : { expiresAt, shorten };
     },
   ),
-  done: { "license.renew": ({ key }) => renewedOf(key) },
+  done: { "license.renew": renewedOf },
   leadsTo: exportLicense.name,
 });
 
 /** Says which keys of a license a renewal changes. */
-function renewedOf(key: KeySummary): string {
+function renewedOf(of: ActedKey): string {
+  const { key } = of;
   return key.overlapsSince && key.expiresAt < key.licenseExpiresAt
     ? `This key still ends on ${toDay(key.expiresAt)}; the key that replaced it is renewed.`
-    : FOR_ALL_KEYS;
+    : forAllKeys(of);
 }
 
 export const changeTier: KeyAction = action({
@@ -120,7 +121,7 @@ export const changeTier: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field, now, isMany }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} A monthly limit, features and values of the license's own stay.`}</p>
+      <p>{`${forAllKeys(of)} A monthly limit, features and values of the license's own stay.`}</p>
       {!isMany && (
         <p>{`Now: ${of.key.tier}, ${describeLimit(of.key.monthlyLimit)}. Used this month: ${renderCount(of.key.used)}.`}</p>
       )}
@@ -150,13 +151,14 @@ export const changeLimit: KeyAction = action({
   submit: "Change the limit",
   toMany: true,
   fits: mayStay,
-  Form({ of: { key }, field, isMany }) {
+  Form({ of, field, isMany }) {
+    const { key } = of;
     const { used, monthlyLimit: limit } = key;
     const tierLimit = monthlyLimitOf(key.tier);
     const stays = limit !== null && used >= limit ? "stays" : "is";
     return (
       <>
-        <p>{FOR_ALL_KEYS}</p>
+        <p>{forAllKeys(of)}</p>
         {!isMany && (
           <p>
             {`Now: ${describeLimit(limit)}. Used: ${renderCount(used)}. The tier's limit: ${describeLimit(tierLimit)}. `}
@@ -191,7 +193,7 @@ export const changeMachines: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field, isMany }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} A limit below the use ends no place, and gives no new one until the use is below it. Without a limit every machine loses its place, unless a license that was signed for it holds the place.`}</p>
+      <p>{`${forAllKeys(of)} A limit below the use ends no place, and gives no new one until the use is below it. Without a limit every machine loses its place, unless a license that was signed for it holds the place.`}</p>
       {!isMany && <p>{`Now: ${describePlaces(of.key)}.`}</p>}
       <PlacesFields field={field} of={of.key} />
     </>
@@ -206,7 +208,7 @@ export const changeMachines: KeyAction = action({
       showsMachines: shows_machines ?? null,
     }),
   ),
-  done: { "license.machines": "It applies to all keys of the license." },
+  done: { "license.machines": forAllKeys },
 });
 
 export const changeOfflineDays: KeyAction = action({
@@ -219,7 +221,7 @@ export const changeOfflineDays: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field, isMany }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} A license that was signed before works until its own end.`}</p>
+      <p>{`${forAllKeys(of)} A license that was signed before works until its own end.`}</p>
       {!isMany && <p>{`Now: ${describeOfflineDays(of.key)}.`}</p>}
       <OfflineDaysField field={field} of={of.key} />
     </>
@@ -227,7 +229,7 @@ export const changeOfflineDays: KeyAction = action({
   ...changesLicense("change offline days", OFFLINE_DAYS_ENTRY, ({ max_offline_days: days = null }) => ({
     maxOfflineDays: days,
   })),
-  done: { "license.offline": "It applies to all keys of the license." },
+  done: { "license.offline": forAllKeys },
 });
 
 export const changeUpdates: KeyAction = action({
@@ -238,11 +240,11 @@ export const changeUpdates: KeyAction = action({
   submit: "Change the end of updates",
   toMany: true,
   fits: mayStay,
-  Form: ({ of: { key }, field, isMany }) => (
+  Form: ({ of, field, isMany }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} Versions of models that are registered later are neither listed nor loaded. Earlier ones stay, and the license itself does not end.`}</p>
-      {!isMany && <p>{`Now updates until: ${describeUpdates(key)}.`}</p>}
-      <UpdatesField field={field} of={isMany ? undefined : key} />
+      <p>{`${forAllKeys(of)} Versions of models that are registered later are neither listed nor loaded. Earlier ones stay, and the license itself does not end.`}</p>
+      {!isMany && <p>{`Now updates until: ${describeUpdates(of.key)}.`}</p>}
+      <UpdatesField field={field} of={isMany ? undefined : of.key} />
       <ShortenField field={field} label="Updates may end earlier than now" />
     </>
   ),
@@ -254,7 +256,7 @@ export const changeUpdates: KeyAction = action({
       shorten,
     }),
   ),
-  done: { "license.updates": "It applies to all keys of the license." },
+  done: { "license.updates": forAllKeys },
 });
 
 export const changeExternalId: KeyAction = action({

@@ -19,7 +19,7 @@ import { optionsOf, RadioButtons, TextField } from "../frame/console/components/
 import { Foreign } from "../frame/console/components/values.tsx";
 import { cutText } from "../frame/console/cut_text.ts";
 import { type FieldsOf, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { changesLicense, FOR_ALL_KEYS } from "./changes_license.ts";
+import { changesLicense, forAllKeys } from "./changes_license.ts";
 import { describeOwnFeatures } from "./grants.tsx";
 import { type ActedKey, CHANGE_GROUP, type KeyAction, mayStay } from "./key_action.ts";
 import { ValuesField } from "./license_fields.tsx";
@@ -88,9 +88,9 @@ export const changeFeatures: KeyAction = action({
   submit: "Change the feature",
   toMany: true,
   fits: mayStay,
-  Form: ({ of: { key }, field, now, isMany }) => (
+  Form: ({ of, of: { key }, field, now, isMany }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} The other features stay.`}</p>
+      <p>{`${forAllKeys(of)} The other features stay.`}</p>
       {!isMany && <p>{`Now: ${shorten(key.features.join(", "))}.`}</p>}
       {!isMany && (
         <p>{`Beside the tier ${key.tier}: ${shorten(describeOwnFeatures(key.ownFeatures, now))}.`}</p>
@@ -136,9 +136,9 @@ export const changeValues: KeyAction = action({
   submit: "Change the values",
   toMany: true,
   fits: mayStay,
-  Form: ({ of: { key }, field, isMany }) => (
+  Form: ({ of, of: { key }, field, isMany }) => (
     <>
-      <p>{`${FOR_ALL_KEYS} The values that are not named stay.`}</p>
+      <p>{`${forAllKeys(of)} The values that are not named stay.`}</p>
       {!isMany && (
         <p>
           Of the license itself: <Foreign text={shorten(renderEntitlements(key.ownEntitlements))} />.
