@@ -23,6 +23,11 @@ export function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/i.test(host);
 }
 
+/** Returns whether other machines can reach the service under an address. */
+export function isReachedByOthers(url: string): boolean {
+  return !isLoopback(new URL(url).hostname);
+}
+
 /**
  * Returns whether the listener for operators speaks https. On loopback it speaks http also beside a certificate, because
  * through `ssh -L` browsers reach it by a name that the certificate does not have. CLAVIGER_ADMIN_URL changes that.

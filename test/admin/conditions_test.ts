@@ -199,6 +199,7 @@ describe("the API", () => {
     "/accounts/:id/usage": { month: MONTHS },
     "/machines": {
       ...{ account: "Grace", license: "lic_1", key: "key_1", state: "free", sort: "latest_used" },
+      name: ["two\nlines", "", "!!", "x".repeat(256), `svc_live_${"0".repeat(48)}`],
       unseen: ["30", "30 days", "-1d", "3651d", "1m", ""],
       ...PAGES,
     },

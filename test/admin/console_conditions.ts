@@ -45,7 +45,7 @@ export const CONSOLE_CONDITIONS: Readonly<Record<string, Wrong>> = {
   "/accounts": { search: "!!", sort: "created", ...PLACE },
   "/machines": {
     ...{ account: "Grace", license: "lic_1", key: "key_1", state: "free", sort: "latest_used" },
-    unseen: "a month",
+    ...{ name: "!!", unseen: "a month" },
     ...PLACE,
   },
   "/notices": {

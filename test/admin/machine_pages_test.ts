@@ -52,6 +52,38 @@ test("The machines of a key are on its page, and an editor releases one, but no 
   expect(rows).toEqual([{ action: "machine.release", ...form }]);
 });
 
+test("Machines are found by a part of their name, and a machine by its id in the search box", async () => {
+  const license = await licenseWith(admin.database, { maxMachines: 3 });
+  const id = await activate(license, "Lab-Rechner 4711");
+  await activate(license, "lab-rechner 5");
+  const names = async (name: string) =>
+    textsOf(await open(`/machines?${new URLSearchParams({ name })}`), "tbody th");
+  expect(await names("lab-RECHNER")).toEqual(["lab-rechner 5", "Lab-Rechner 4711"]);
+  expect(await names("47")).toEqual(["Lab-Rechner 4711"]);
+  expect(await names("%")).toEqual([]);
+
+  const found = await open("/search?q=rechner+4711");
+  expect(await names("rechner 4711")).toEqual(["Lab-Rechner 4711"]);
+  expect(linkTo(found, "Search the names of machines")).toBe("/machines?name=rechner+4711");
+  expect((await client.send(`/search?q=${id}`, { cookie: viewer })).location).toBe(`/console/machines/${id}`);
+});
+
+test("A machine's page says whose it is, what they have, and which keys a thief could use", async () => {
+  const license = await licenseWith(admin.database, { maxMachines: 3 });
+  const id = await activate(license, "Stolen laptop");
+  const keyId = toId("key", license.keyUuid);
+  const page = await open(`/machines/${id}`);
+  const [stolen = ""] = textsOf(page, "main p").filter((text) => text.startsWith("Stolen?"));
+  expect(stolen).toContain("A release does not block it: it can be activated again.");
+  expect(linkTo(page, stolen.split(" ").at(-1)?.slice(0, -1) ?? "")).toBe(`/keys/${keyId}`);
+  const facts = textsOf(page, ".facts div");
+  expect(facts).toContainEqual(expect.stringMatching(/^License \w+, expires (never|\d{4}-)/));
+  expect(facts).toContainEqual(expect.stringMatching(/^Customer ./));
+
+  await client.send(`/keys/${keyId}/suspend`, { cookie: editor, form: {} });
+  expect(await open(`/machines/${id}`)).not.toContain("Stolen?");
+});
+
 test("Machines are listed newest first, by state and license, and ten of them on the page of their account", async () => {
   const license = await licenseWith(admin.database, { maxMachines: 12 });
   for (let n = 1; n <= 12; n++) await activate(license, `laptop ${n}`);

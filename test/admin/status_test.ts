@@ -42,7 +42,7 @@ describe("GET /status", () => {
         {
           name: "public address",
           state: "ok",
-          message: "none, and none is needed: no model files are hosted here",
+          message: "none: no model files are hosted here, and messages for customers lack it",
         },
         { name: "rate limits", state: "ok", message: "no second process serves" },
         { name: "event texts", state: "ok", message: "0 MB stored today (UTC), none left out" },

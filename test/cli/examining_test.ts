@@ -356,6 +356,12 @@ describe("claviger doctor", () => {
       state: "ok",
       message: "https://licenses.example.org, as set: not called from here",
     });
+    for (const url of ["http://127.0.0.1:8080", "http://localhost", "https://[::1]:8443"])
+      expect((await doctor({ CLAVIGER_PUBLIC_URL: url })).of("public address")).toMatchObject({
+        state: "warn",
+        message: `${url}, as set: only this machine reaches it, so messages for customers lack it`,
+        remedy: expect.stringContaining("CLAVIGER_PUBLIC_URL"),
+      });
     // A running demo notes the address that it gives to clients.
     const path = join(line.dataDir, "serving");
     const note = readFileSync(path, "utf8");

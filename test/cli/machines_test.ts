@@ -226,7 +226,7 @@ describe("claviger machines release-all", () => {
     const { first } = await withTwo();
     for (const none of [[], ["--limit", "1"], ["--dry-run"]])
       expect(usageErrorOf(await releaseAll(none))).toContain(
-        "give at least one condition: --account, --license, --key, --state, --unseen",
+        "give at least one condition: --account, --license, --key, --name, --state, --unseen",
       );
     expect(refusalOf(await releaseAll(["--account", "nobody@example.org"]))).toContain("nobody@example.org");
     expect(await stateOf(first)).toBe("active");

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /** A new key, which only the answer to its form shows, and a message with which an operator hands it over. */
 import { NEVER_EXPIRES, toDay, toTimestamp } from "../../base/calendar.ts";
-import { isLoopback } from "../../base/listener_url.ts";
+import { isReachedByOthers } from "../../base/listener_url.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { fillMessage, type KeySummary, readMessage, USUAL_MESSAGE } from "../../licensing/keys/mod.ts";
 import { describeTerm, type Term } from "../../licensing/mod.ts";
@@ -30,7 +30,7 @@ const NO_ADDRESS = "https://ADDRESS-IS-MISSING";
 export function NewKey(props: Props) {
   const { publicUrl, customerMessageFile } = props.options;
   const read = readMessage(customerMessageFile);
-  const isReached = publicUrl !== undefined && !isLoopback(new URL(publicUrl).hostname);
+  const isReached = publicUrl !== undefined && isReachedByOthers(publicUrl);
   const message = fillMessage(isRefusal(read) ? USUAL_MESSAGE : read.text, {
     key: props.apiKey,
     license: describeLicense(props),

@@ -4,6 +4,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { escapeControls } from "../../base/text/mod.ts";
+import { type KeySummary, listKeys } from "../../licensing/keys/mod.ts";
 import {
   findMachine,
   freeByOperator,
@@ -13,11 +14,21 @@ import {
   releaseByOperator,
   STATE_MEANINGS,
 } from "../../licensing/machines/mod.ts";
+import { findLicense } from "../../licensing/mod.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Id } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
-import { AccountLink, Ago, Foreign, LicenseLink, NONE } from "../frame/console/components/values.tsx";
+import {
+  AccountLink,
+  Ago,
+  Day,
+  Foreign,
+  KeyLink,
+  LicenseLink,
+  NONE,
+  nameOfCustomer,
+} from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachineStatePill, TakenUntil } from "./machines.tsx";
@@ -89,9 +100,11 @@ export const MACHINE_PAGE: DetailPage<MachineSummary> = {
   show: showMachine,
 };
 
-function showMachine(machine: MachineSummary, { now }: Visit): Detail {
+async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detail> {
+  const { now } = visit;
   const { id, userId, email, licenseId, name, platform, state, activatedAt, lastSeenAt, ...ends } = machine;
   const { activeUntil, signedUntil } = ends;
+  const license = await readLicense(machine, visit);
   return {
     title: name === null ? `Machine …${id.slice(-6)}` : escapeControls(name),
     ...(name !== null && { what: "Machine" }),
@@ -102,19 +115,64 @@ function showMachine(machine: MachineSummary, { now }: Visit): Detail {
     ),
     beside: <MachineStatePill state={state} />,
     below: (
-      <Facts
-        facts={[
-          ["State", `${state}: ${STATE_MEANINGS[state]}`],
-          ["Machine id", <Id id={id} />],
-          ["Platform", platform === null ? NONE : <Foreign text={platform} />],
-          ["Others", <a href={`/console/machines?license=${licenseId}`}>Show all machines of the license</a>],
-          ["Since", <Ago at={activatedAt} now={now} />],
-          ["Last seen", <Ago at={lastSeenAt} now={now} />],
-          activeUntil !== null && ["Its seat ends", <Ago at={activeUntil} now={now} />],
-          ["Place taken until", <TakenUntil machine={machine} now={now} />],
-          signedUntil !== null && ["Its signed license ends", <Ago at={signedUntil} now={now} />],
-        ]}
-      />
+      <>
+        {license && <Stolen keys={license.keys} />}
+        <Facts
+          facts={[
+            license !== undefined && ["Customer", nameOfCustomer(license)],
+            license !== undefined && [
+              "License",
+              <>
+                {license.tier}, expires <Day at={license.expiresAt} now={now} />
+              </>,
+            ],
+            ["State", `${state}: ${STATE_MEANINGS[state]}`],
+            ["Machine id", <Id id={id} />],
+            ["Platform", platform === null ? NONE : <Foreign text={platform} />],
+            [
+              "Others",
+              <a href={`/console/machines?license=${licenseId}`}>Show all machines of the license</a>,
+            ],
+            ["Since", <Ago at={activatedAt} now={now} />],
+            ["Last seen", <Ago at={lastSeenAt} now={now} />],
+            activeUntil !== null && ["Its seat ends", <Ago at={activeUntil} now={now} />],
+            ["Place taken until", <TakenUntil machine={machine} now={now} />],
+            signedUntil !== null && ["Its signed license ends", <Ago at={signedUntil} now={now} />],
+          ]}
+        />
+      </>
     ),
   };
+}
+
+/** So many keys are named. */
+const MOST_KEYS = 10;
+
+/** Reads the license of the machine and its newest keys that work; undefined if the operator may not see keys. */
+async function readLicense({ licenseId }: MachineSummary, { options: { database }, may, now }: Visit) {
+  if (!may("keys:read")) return undefined;
+  const license = await findLicense(database, parseId("lic", licenseId) ?? "", { now });
+  const working = license?.keys.filter(({ state }) => state === "active").slice(0, MOST_KEYS) ?? [];
+  const uuids = working.map(({ id }) => parseId("key", id) ?? "");
+  return (
+    license && { ...license, keys: await listKeys(database, { now, filter: { uuids, newestFirst: true } }) }
+  );
+}
+
+/** What ends the use by a thief. */
+function Stolen({ keys }: { readonly keys: readonly KeySummary[] }) {
+  if (keys.length === 0) return null;
+  return (
+    <p>
+      <b>Stolen?</b> A release does not block it: it can be activated again. Rotate, suspend or revoke the key
+      that it has:{" "}
+      {keys.map(({ id, hint }, index) => (
+        <>
+          {index > 0 && ", "}
+          <KeyLink id={id} text={hint} />
+        </>
+      ))}
+      .
+    </p>
+  );
 }

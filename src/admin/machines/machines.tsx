@@ -87,6 +87,7 @@ function Fields(asked: Asked<typeof ENTRIES>) {
       <TextField {...field("account")} label="Account" hint="Its id or e-mail" />
       <TextField {...field("license")} label="License" hint="Its id" />
       <TextField {...field("key")} label="Key" hint="The id of a key of the license" />
+      <TextField {...field("name")} label="Name" type="search" hint="A part of it" />
       <Select {...field("state")} label="State" choices={choicesOf(MACHINE_STATES)} />
       <TextField {...field("unseen")} label="Not seen for" hint="Days or hours, such as 30d or 12h" />
       <OrderField {...field("sort")} orders={ORDERS} />

@@ -7,10 +7,12 @@
  */
 import type { Context } from "hono";
 import * as v from "valibot";
+import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { mayBeSecret, redactKeys } from "../../base/secrets/mod.ts";
 import { escapeControls } from "../../base/text/mod.ts";
 import { findKey, findKeysIn, hashApiKey, listKeys } from "../../licensing/keys/mod.ts";
+import { findMachine } from "../../licensing/machines/mod.ts";
 import {
   findAccountNamed,
   findKeyEnds,
@@ -90,6 +92,9 @@ async function showFound(
     const named = await findAccountNamed(options.database, text, "search");
     if (!isRefusal(named)) return c.redirect(`/console/accounts/${named.id}`, 303);
   }
+  const machineUuid = may("machines:read") ? parseId("mch", text) : undefined;
+  const machine = machineUuid && (await findMachine(options.database, machineUuid));
+  if (machine && !isList) return c.redirect(`/console/machines/${machine.id}`, 303);
   const found = await findAll(text, visit);
   if (!isList && found.only !== undefined) return c.redirect(`/console${found.only}`, 303);
   const shown = mayBeSecret(text) || text === HIDDEN ? undefined : text;
@@ -110,6 +115,7 @@ async function showFound(
         <Group list={ACCOUNTS} visit={reading} rows={found.accounts} query={query} />
         <Group list={MODELS} visit={reading} rows={found.models} />
         <Group list={operators} visit={reading} rows={found.operators} />
+        {!isNone && <MachinesNamed text={shown} {...visit} />}
         {isNone && (
           <>
             <p class="empty" tabindex={-1} autofocus>
@@ -123,6 +129,7 @@ async function showFound(
                 query={{ search }}
               />
             ))}
+            <MachinesNamed text={shown} {...visit} />
             <Help {...visit} />
           </>
         )}
@@ -216,6 +223,16 @@ function Group<Row>({ list: { title, path, columns }, visit, rows, query }: Grou
   );
 }
 
+/** The link to the machines with the text in their name. Their list reads many machines, so it is read only on demand. */
+function MachinesNamed({ text, may }: Visit & { readonly text: string | undefined }) {
+  if (text === undefined || !may("machines:read")) return null;
+  return (
+    <p>
+      <a href={toAddress("/console/machines", { name: text })}>Search the names of machines</a>
+    </p>
+  );
+}
+
 /** Says what can be searched. */
 function Help({ may }: Visit) {
   const named = may("admin") ? "a model or an operator" : "a model";
@@ -223,7 +240,12 @@ function Help({ may }: Visit) {
     <>
       <p>You can search:</p>
       <ul>
-        {[...SEARCHED.split("; "), "a whole key", `a part of the name of ${named}`].map((what) => (
+        {[
+          ...SEARCHED.split("; "),
+          "a whole key",
+          "the id of a machine",
+          `a part of the name of ${named}`,
+        ].map((what) => (
           <li>{what}</li>
         ))}
       </ul>

@@ -1,6 +1,7 @@
 /** The checks that need the database: those of the server, then secret, token, files and public address. */
 
 import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import { isReachedByOthers } from "../../base/listener_url.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import { opensCanary } from "../../base/secrets/mod.ts";
@@ -159,11 +160,23 @@ async function examineToken({ database, config, clock, app = "ok" }: DatabaseCon
   return leftMs < SOON_DAYS * DAY_MS ? warn(`expires at ${at}`, remedy) : ok(`good until ${at}`);
 }
 
-/** Checks the public address. Without it, clients get no address for downloads: their list omits hosted models. */
+const SET_PUBLIC_URL =
+  "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it";
+
+/**
+ * Checks the public address. Without it, clients get no address for downloads: their list omits hosted models. The message
+ * for a customer has only an address that other machines reach.
+ */
 const publicUrlCheck: Check<Pick<ServerContext, "database" | "config">> = {
   name: "public address",
   async examine({ database, config }) {
-    if (config.publicUrl !== undefined) return ok(`${config.publicUrl}, as set: not called from here`);
+    const { publicUrl } = config;
+    if (publicUrl !== undefined && !isReachedByOthers(publicUrl))
+      return warn(
+        `${publicUrl}, as set: only this machine reaches it, so messages for customers lack it`,
+        SET_PUBLIC_URL,
+      );
+    if (publicUrl !== undefined) return ok(`${publicUrl}, as set: not called from here`);
     const demoUrl = findPublicUrl(config);
     if (demoUrl !== undefined)
       return ok(`${demoUrl}, where the demo listens; for other machines set CLAVIGER_PUBLIC_URL`);
@@ -175,9 +188,9 @@ const publicUrlCheck: Check<Pick<ServerContext, "database" | "config">> = {
     return row?.hosted
       ? warn(
           `none is set: clients get no address to download the hosted model files from (${row.hosted} so far)`,
-          "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it",
+          SET_PUBLIC_URL,
         )
-      : ok("none, and none is needed: no model files are hosted here");
+      : ok("none: no model files are hosted here, and messages for customers lack it");
   },
 };
 

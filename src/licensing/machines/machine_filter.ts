@@ -11,6 +11,7 @@ import {
   isRestricted,
   type ListPart,
   type Restriction,
+  SEARCH_TEXT,
   UNRESTRICTED,
 } from "../mod.ts";
 import { MACHINE_STATES, type MachineState } from "./machine_state.ts";
@@ -20,6 +21,7 @@ export const MACHINE_CONDITIONS = {
   account: ACCOUNT_CONDITION,
   license: condition("only machines of this license", idRule("lic"), { as: "id" }),
   key: condition("only machines of the license of this key", idRule("key"), { as: "id" }),
+  name: condition("only machines with this text in their name", SEARCH_TEXT, { as: "text" }),
   state: condition("only machines in this state", MACHINE_STATES),
   unseen: condition("only machines without an activation or a heartbeat for so long, such as 30d", SPAN, {
     as: "span",
@@ -33,6 +35,8 @@ export interface MachineFilter extends Omit<ListPart, "search"> {
   readonly licenseUuid?: string | undefined;
   /** Machines of the license of this key. */
   readonly keyUuid?: string | undefined;
+  /** A part of the name; capitals do not matter. */
+  readonly name?: string | undefined;
   readonly state?: MachineState | undefined;
   /** Machines that were not seen for so long, by the clock of the database. */
   readonly unseenMs?: number | undefined;
@@ -46,12 +50,12 @@ export interface MachineFilter extends Omit<ListPart, "search"> {
 /** Returns the conditions as a filter. Refuses an account that is not there. */
 export async function findMachineFilter(
   database: Database,
-  { account: who, license, key, state, unseen, sort }: ConditionValues<typeof MACHINE_CONDITIONS>,
+  { account: who, license, key, name, state, unseen, sort }: ConditionValues<typeof MACHINE_CONDITIONS>,
 ): Promise<MachineFilter | Refusal> {
   const accountUuid = await findAccountOfList(database, who, "list machines");
   if (isRefusal(accountUuid)) return accountUuid;
   return {
-    ...{ accountUuid, licenseUuid: license, keyUuid: key, state },
+    ...{ accountUuid, licenseUuid: license, keyUuid: key, name, state },
     unseenMs: unseen,
     newestFirst: sort === "newest",
   };
@@ -59,7 +63,8 @@ export async function findMachineFilter(
 
 /** Returns the conditions of the filter on the machine `m`, as SQL, besides its state. */
 export function meets(sql: Sql, filter: MachineFilter): Fragment {
-  const { accountUuid, licenseUuid, keyUuid, unseenMs, uuids, afterUuid, restriction, newestFirst } = filter;
+  const { accountUuid, licenseUuid, keyUuid, name, unseenMs, uuids, afterUuid, restriction, newestFirst } =
+    filter;
   return [
     allowsMachine(sql, restriction),
     ...(afterUuid ? [sql`m.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`] : []),
@@ -67,8 +72,17 @@ export function meets(sql: Sql, filter: MachineFilter): Fragment {
     ...(licenseUuid ? [sql`m.license_id = ${licenseUuid}::uuid`] : []),
     ...(keyUuid ? [sql`m.license_id = (select license_id from keys where id = ${keyUuid}::uuid)`] : []),
     ...(uuids ? [sql`m.id = any(${toTextArray(uuids)}::uuid[])`] : []),
+    ...(name === undefined ? [] : [isNamed(sql, name)]),
     ...(unseenMs === undefined ? [] : [isUnseen(sql, unseenMs)]),
   ].reduce((all, condition) => sql`${all} and ${condition}`);
+}
+
+/**
+ * Returns the condition, as SQL, that the text is in the name of the machine `m`. No index has it, as for
+ * {@linkcode isUnseen}.
+ */
+function isNamed(sql: Sql, text: string): Fragment {
+  return sql`strpos(lower(m.name), lower(${text}::text)) > 0`;
 }
 
 /**
