@@ -1,7 +1,9 @@
 /** The list of keys: its order, its conditions, and the file of the same keys. `list_pages_test.ts` has its pages. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS, toDay } from "../../src/base/calendar.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 import { computeFigures } from "../../src/usage/figures/mod.ts";
+import { uuidOf } from "../support/keys.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { attributesOf, HOSTILE, linkTo, mainOf, textsOf } from "./texts_of.ts";
@@ -144,3 +146,40 @@ describe("The list of keys", () => {
     expect(textsOf(refused.text, "[role=alert]")).toEqual(["Your role, viewer, may not do this."]);
   });
 });
+
+test("a list by the day on which the quota runs out has that day, and says which rate decides", async () => {
+  const used = await useListed("used@example.org", 10_000);
+  const later = await useListed("later@example.org", 9_000);
+  const day = toDay(new Date(admin.clock.nowMs() + DAY_MS));
+  await admin.database.query(
+    (sql) => sql`insert into figure_runs_out (key_id, day) values (${uuidOf(later)}::uuid, ${day}::date)`,
+  );
+  await admin.database.query(
+    (sql) => sql`insert into figure_near_quota (key_id, percent) values (${uuidOf(used)}::uuid, 100)`,
+  );
+  const text = await open("/keys?runs_out_within=31");
+  expect(textsOf(text, "thead th")).toContain("Runs out");
+  const rows = textsOf(text, "tbody tr");
+  expect(rows).toHaveLength(2);
+  expect(rows[0]).toMatch(new RegExp(`later@example.org.* ${day} ?tomorrow `));
+  expect(rows[1]).toMatch(/used@example\.org.*100 % used used up /);
+  expect(text).not.toContain(`runs out on ${day}`);
+  expect(mainOf(text)).toContain(
+    "The mean of the last seven whole days decides: a license that is near its quota",
+  );
+  const all = await open("/keys");
+  expect(textsOf(all, "thead th")).not.toContain("Runs out");
+  expect(all).toContain(`runs out on ${day}`);
+});
+
+/** Issues a key of the tier free, whose license used so much this month. */
+async function useListed(email: string, used: number) {
+  const key = await admin.issue({ email, tier: "free" });
+  await admin.database.query(
+    (sql) => sql`
+      insert into usage (license_id, month, used)
+      select license_id, date_trunc('month', ${admin.clock.now()}::timestamptz at time zone 'UTC'), ${used}::bigint
+        from keys where id = ${uuidOf(key)}::uuid`,
+  );
+  return key;
+}

@@ -152,15 +152,17 @@ describe("the order of a list that an operator chooses", () => {
 
 test("a list says by which of its columns it has no order, and why", async () => {
   const hint = async (path: string) =>
-    /<p class="hint">(There is no order by [^<]*)/.exec((await client.send(path, { cookie })).text)?.[1];
+    /<p class="hint">(This list cannot be ordered by [^<]*)/.exec(
+      (await client.send(path, { cookie })).text,
+    )?.[1];
   expect(await hint("/keys")).toBe(
-    "There is no order by account, state, tier, mode: each page would read every key.",
+    "This list cannot be ordered by account, state, tier, mode: with many keys that would take too long.",
   );
   expect(await hint("/accounts")).toBe(
-    "There is no order by tier, state, used this month, keys: each page would read every account.",
+    "This list cannot be ordered by tier, state, used this month, keys: with many accounts that would take too long.",
   );
   // The order that the list has, newest first, is about the time.
   expect(await hint("/audit")).toBe(
-    "There is no order by actor, what, change, reason: each page would read every change.",
+    "This list cannot be ordered by actor, what, change, reason: with many changes that would take too long.",
   );
 });

@@ -27,7 +27,17 @@ import { MOST_DAYS_LEFT, MOST_SORTED, toKeyFilter, UNUSED_DAYS } from "../../usa
 import { Choice, choicesOf, SEARCH_HINT, Select, TextField } from "../frame/console/components/form.tsx";
 import { IssueButton } from "../frame/console/components/layout.tsx";
 import { bothWays, OrderField } from "../frame/console/components/list.tsx";
-import { Ago, Customer, Day, KeyLink, Lines, State, Used } from "../frame/console/components/values.tsx";
+import {
+  Ago,
+  Customer,
+  Day,
+  daysUntil,
+  KeyLink,
+  Lines,
+  NONE,
+  State,
+  Used,
+} from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf, nameConditions } from "../frame/console/conditions.ts";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
 import type { Found, List, Listed } from "../frame/console/list_page.tsx";
@@ -48,7 +58,7 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
   find: findKeys,
   toAfter: (key) => positionOf(key, key.id),
   Fields,
-  columns: ({ now, may }) => [
+  columns: ({ now, may, query }) => [
     {
       label: "Key",
       sorts: ["newest", "oldest"],
@@ -82,10 +92,11 @@ export const KEYS: List<typeof ENTRIES, KeySummary> = {
       cell: ({ used, monthlyLimit, runsOutOn }) => (
         <Lines
           text={<Used used={used} limit={monthlyLimit} />}
-          more={runsOutOn && `runs out on ${runsOutOn}`}
+          more={runsOutOn && !isByRunOut(query) && `runs out on ${runsOutOn}`}
         />
       ),
     },
+    ...(isByRunOut(query) ? [{ label: "Runs out", cell: (key: KeySummary) => renderRunOut(key, now) }] : []),
     {
       label: "Expires",
       needs: "middle",
@@ -168,9 +179,26 @@ export async function findKeys(
       <p class="hint figures">
         {stored.filter.by && `The first ${renderCount(MOST_SORTED)} keys of this order are shown. `}
         The list is that of the stored figures, counted <Ago at={stored.asOf} now={now} />
+        {conditions.runs_out_within !== undefined && `. ${RATE_DECIDES}.`}
       </p>
     ),
   };
+}
+
+/** What a list by the day on which the quota runs out leaves out. */
+const RATE_DECIDES =
+  "The mean of the last seven whole days decides: a license that is near its quota, but lasts at that rate until the quota resets, " +
+  "is not in this list";
+
+/** Tells whether a list has only the keys whose quota is used up or runs out. */
+function isByRunOut(query: Visit["query"]): boolean {
+  return Boolean(query.get("runs_out_within"));
+}
+
+/** Renders the day on which the quota of a key runs out, and how far that is. */
+function renderRunOut({ runsOutOn, used, monthlyLimit }: KeySummary, now: Date): Child {
+  if (runsOutOn !== null) return <Lines text={runsOutOn} more={daysUntil(runsOutOn, now)} />;
+  return monthlyLimit !== null && used >= monthlyLimit ? "used up" : NONE;
 }
 
 /** Renders the places of a license that machines hold: `3 of 5 places`; empty if machines are not counted. */

@@ -183,7 +183,7 @@ async function listPage<Entries extends WithAfter, Row>(
           )}
         </Pages>
         {rows.length > 1 && unsorted.length > 0 && (
-          <p class="hint">{`There is no order by ${unsorted.join(", ")}: each page would read every ${noun}.`}</p>
+          <p class="hint">{`This list cannot be ordered by ${unsorted.join(", ")}: with many ${noun}s that would take too long.`}</p>
         )}
       </>
     ),
