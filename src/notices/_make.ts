@@ -102,10 +102,12 @@ export function makeCtes(sql: Sql, { kind, now }: Made): Fragment {
                select earlier.id
                  from made
                       cross join lateral (
-                        select o.id from notices o
+                        -- Without the state, so that the planner does not read all open notices of the kind for each.
+                        select o.id, o.state from notices o
                          where o.kind = ${kind}::text and o.subject = made.subject and o.occasion = made.occasion
-                           and o.stage < made.stage and o.state = 'open'
-                        offset 0) as earlier)
+                           and o.stage < made.stage
+                        offset 0) as earlier
+                where earlier.state = 'open')
       returning n.*
     ),
     made_logged as (

@@ -40,9 +40,9 @@ export async function noticeRefusals(
         select * from staged
          where ${isNew(sql, KIND, sql`staged`)}
            and not exists (
-                 select from notices n
-                  where n.kind = ${KIND}::text and n.subject = staged.subject and n.state = 'open'
-                 offset 0)
+                 select
+                   from (select n.state from notices n where n.kind = ${KIND}::text and n.subject = staged.subject offset 0) as had
+                  where had.state = 'open')
       ),
       ${makeCtes(sql, { kind: KIND, now })}
       select hour::text as at, key_id as uuid from looked order by hour desc, key_id desc limit 1`,

@@ -59,7 +59,7 @@ async function makeRotated(context: NoticeContext, since: Date): Promise<void> {
     (sql, seen, now) => sql`
       with looked as materialized (
         select id, own_expires_at, last_used_at, replaced_by from keys
-         where (own_expires_at, id) > (${seen.at}::text::timestamptz, ${seen.uuid}::uuid)
+         where own_expires_at is not null and (own_expires_at, id) > (${seen.at}::text::timestamptz, ${seen.uuid}::uuid)
          order by own_expires_at, id limit ${BATCH_ROWS}
       ),
       used as materialized (
