@@ -49,7 +49,7 @@ export function describeReplaced(
   { version, requiresLicense }: Omit<Added, "name">,
 ): string {
   const now = listedVersion === null ? "no version" : `${listedVersion} (tier ${shown.requiresLicense})`;
-  return `Clients see ${now} now, and ${version} (tier ${requiresLicense}) when its file has arrived`;
+  return `Clients see ${now} now, and ${version} (tier ${requiresLicense}) after the upload of its file`;
 }
 
 async function describeSeen(
