@@ -23,6 +23,7 @@ export { endSessionsOf, loginIdentity, type ProvenIdentity } from "./provider_lo
 export { rightOfSession, rightOfToken } from "./rights.ts";
 export {
   isTooWide,
+  ROLE_MEANINGS,
   ROLES,
   type Role,
   SCOPE_MEANINGS,

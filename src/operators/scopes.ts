@@ -70,6 +70,15 @@ const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
   admin: SCOPES,
 };
 
+/** What each role may do, beyond the one before. */
+export const ROLE_MEANINGS: Readonly<Record<Role, string>> = {
+  viewer: "sees everything except tokens and other operators, and ends its own sessions",
+  editor:
+    "also issues and changes keys, changes accounts and models, releases machines, and marks notices as done",
+  admin:
+    "also revokes keys, erases accounts and frees places that signed licenses hold, and manages operators, sessions and tokens",
+};
+
 /** Returns the scopes of a role. */
 export function scopesOf(role: Role): readonly Scope[] {
   return SCOPES_OF_ROLES[role];

@@ -32,7 +32,8 @@ describe("A viewer", () => {
     const here = await client.logIn("viewer", "vera");
     const open = async () => (await client.send("/access", { cookie: here.cookie })).text;
     const main = textsOf(await open(), "main").join();
-    for (const hidden of ["emil", "olga", "shop", "oken"]) expect(main).not.toContain(hidden);
+    for (const hidden of ["emil", "olga", "shop", "Issue a token"]) expect(main).not.toContain(hidden);
+    expect(textsOf(await open(), "h2")).toEqual(["Your sessions", "Roles"]);
     const rows = textsOf(await open(), "tbody tr");
     expect(rows).toHaveLength(2);
     expect(rows[0]).toStartWith("verathis session");
@@ -64,6 +65,15 @@ describe("An admin", () => {
       actor: "operator:olga",
       door: "console",
     });
+  });
+
+  test("says what each role may do, also to a viewer", async () => {
+    const { cookie: viewer } = await client.logIn("viewer", "reader");
+    for (const as of [cookie, viewer]) {
+      const facts = textsOf((await client.send("/access", { cookie: as })).text, ".facts div");
+      expect(facts.map((text) => text.split(" ")[0])).toEqual(["viewer", "editor", "admin"]);
+      expect(facts[2]).toContain("erases accounts");
+    }
   });
 
   test("removes an operator after the name was typed, and reads which tokens are left", async () => {

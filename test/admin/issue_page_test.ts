@@ -26,6 +26,23 @@ test("The form asks for a tier, and proposes no one", async () => {
   expect(textsOf(text, "#issue-tier option")[0]).toBe("choose");
 });
 
+test("The fields that few keys need are folded, unless one has a value of its own or is wrong", async () => {
+  const foldOf = (text: string) => /<details class="rest"[^>]*>/.exec(text)?.[0];
+  const { text } = await client.send("/keys/issue", { cookie });
+  expect(foldOf(text)).toBe('<details class="rest">');
+  const [first = "", rest = ""] = text.split('<details class="rest">');
+  expect(attributesOf(first, "form[data-kept] input, form[data-kept] select", "name")).toEqual([
+    ...["email", "tier", "name", "last_day", "never", "starts_on_first_use", "term_days", "latest_start"],
+  ]);
+  expect(rest).toContain('name="mode" value="live" checked=""');
+  // The e-mail is wrong, so that the form is shown again.
+  const again = async (more: Record<string, string>) =>
+    foldOf((await send({ email: "", tier: "free", mode: "live", never: "yes", ...more })).text);
+  expect(await again({})).toBe('<details class="rest">');
+  for (const more of [{ organization: "Labs" }, { mode: "test" }, { mode: "x" }, { max_machines: "many" }])
+    expect(await again(more)).toBe('<details class="rest" open="">');
+});
+
 test("A key is issued with every field, and the page says what was issued", async () => {
   const { status, text, headers } = await send({
     email: "Grace@example.org",
@@ -242,7 +259,7 @@ test("Every wrong field is named, and what was entered is kept", async () => {
   expect(status).toBe(400);
   expect(text).toContain("No key was issued: correct the 4 marked fields.");
   expect(attributesOf(text, "[aria-invalid=true]", "id")).toEqual([
-    ...["issue-email", "issue-tier", "issue-monthly_limit", "issue-last_day"],
+    ...["issue-email", "issue-tier", "issue-last_day", "issue-monthly_limit"],
   ]);
   expect(textsOf(text, "#issue-email-error")).toEqual([
     "It must be an e-mail address, such as ada@example.org",

@@ -38,6 +38,7 @@ async function fillIssueForm(page: Page) {
   await emailOf(page).fill("Ada+1@example.org");
   await page.getByLabel("Tier", { exact: true }).selectOption("commercial");
   await page.getByLabel("Name (optional)").fill(`Ada "& <b>Löwe</b>`);
+  await page.getByText("More: organization").click();
   await page.getByLabel("test", { exact: true }).check();
   await page.getByLabel("Never", { exact: false }).first().check();
 }
@@ -79,6 +80,7 @@ describe("After the end of the session", () => {
       expect(await emailOf(page).inputValue()).toBe("Ada+1@example.org");
       expect(await page.getByLabel("Name (optional)").inputValue()).toBe(`Ada "& <b>Löwe</b>`);
       expect(await page.getByLabel("test", { exact: true }).isChecked()).toBe(true);
+      expect(await page.getByLabel("test", { exact: true }).isVisible()).toBe(true);
       expect(await page.getByLabel("Never", { exact: false }).first().isChecked()).toBe(true);
       // It is filled in once.
       expect(await kept(page)).toBeNull();

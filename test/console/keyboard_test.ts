@@ -33,9 +33,13 @@ describe("The focus", () => {
       await admin.visitAs("editor", { ...visit, script }, async (page) => {
         await focusOn(page, "#issue-email");
         await page.keyboard.type("ada@example.org");
+        await page.getByText("More: organization").click();
         await page.getByLabel("Monthly limit").fill("many");
         await page.getByRole("button", { name: "Issue the key" }).click();
         await focusOn(page, "#issue-tier[aria-invalid]");
+        await page.getByLabel("Tier", { exact: true }).selectOption("free");
+        await page.getByRole("button", { name: "Issue the key" }).click();
+        await focusOn(page, "#issue-monthly_limit[aria-invalid]");
         await page.goto(`${admin.url}/console/keys/issue?email=ada@example.org`);
         await focusOn(page, "#issue-tier");
       });

@@ -2,8 +2,16 @@
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import type { Context } from "hono";
 import { type Refusal, refuse } from "../../base/refusal.ts";
-import { endSession, listOperators, listSessions, listTokens } from "../../operators/mod.ts";
+import {
+  endSession,
+  listOperators,
+  listSessions,
+  listTokens,
+  ROLE_MEANINGS,
+  ROLES,
+} from "../../operators/mod.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
+import { Facts } from "../frame/console/components/table.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import { logOut } from "../frame/console/log_in.ts";
 import { showDone } from "../frame/console/route.ts";
@@ -40,6 +48,8 @@ async function showAccess(_: object, { options, session, query, now }: Visit): P
       <>
         <h2>{isAdmin ? "Sessions" : "Your sessions"}</h2>
         <Sessions sessions={seen} ownId={session.id} now={now} />
+        <h2>Roles</h2>
+        <Facts facts={ROLES.map((role) => [role, `${ROLE_MEANINGS[role]}.`])} />
         {isAdmin && (
           <>
             <h2>Operators</h2>

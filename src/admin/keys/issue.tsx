@@ -22,8 +22,9 @@ import {
 } from "../../licensing/mod.ts";
 import { refuseOldProof } from "../../operators/mod.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
+import type { FormProps } from "../frame/console/action.ts";
 import { optionsOf, RadioButtons, Select, TextField } from "../frame/console/components/form.tsx";
-import { Notice } from "../frame/console/components/layout.tsx";
+import { Folded, Notice } from "../frame/console/components/layout.tsx";
 import { Facts } from "../frame/console/components/table.tsx";
 import { AccountLink, Day, Foreign, KeyLink } from "../frame/console/components/values.tsx";
 import { EMAIL, parseForm, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
@@ -116,7 +117,6 @@ export function issueFormPage(visit: Visit): Page {
   return formPage(visit, {
     email: query.get("email")?.slice(0, MOST_ENTERED),
     tier: query.get("tier")?.slice(0, MOST_ENTERED),
-    mode: "live",
     // So that the key works for at least a year.
     last_day: toDay(oneYearAfter(now)),
   });
@@ -229,38 +229,13 @@ function formPage({ may, options }: Visit, proposed: Proposed, refused?: Refused
           />
           <Select {...field("tier")} label="Tier" choices={TIER_CHOICES} required />
           <TextField {...field("name")} label="Name (optional)" />
-          <TextField {...field("organization")} label="Organization (optional)" />
-          <TextField
-            {...field("external_id")}
-            label="External id (optional)"
-            hint="Your own name for the license, such as an order number."
-          />
-          <LimitField field={fieldOf} label="Monthly limit (optional)" />
-          <PlacesFields field={fieldOf} />
           <ExpiryFields
             field={fieldOf}
             proposed={proposed.last_day}
             hint="The key works until the end of this day, UTC."
           />
           <TermFields field={fieldOf} />
-          <OfflineDaysField field={fieldOf} />
-          <UpdatesField field={fieldOf} />
-          <TextField
-            {...fieldOf("own_features")}
-            label="Features beside the tier (optional)"
-            hint="Names separated by commas, such as custom_models until 2027-06-30, no streaming."
-          />
-          <ValuesField
-            field={fieldOf}
-            label="Values (optional)"
-            hint="Such as channels=64, region=eu. They come before those of the tier."
-          />
-          <RadioButtons
-            {...field("mode")}
-            label="Mode"
-            hint="Test keys behave like live ones. The page Usage says what they used."
-            choices={optionsOf(MODES)}
-          />
+          <MoreFields field={(name, usual) => fieldOf(name, proposed[name] ?? usual)} />
           <div class="actions">
             <button type="submit">Issue the key</button>
             <a href="/console/keys">Cancel</a>
@@ -270,3 +245,49 @@ function formPage({ may, options }: Visit, proposed: Proposed, refused?: Refused
     ),
   };
 }
+
+/** The fields that few keys need, folded until one of them has a value of its own or is wrong. */
+function MoreFields({ field }: Pick<FormProps<unknown>, "field">) {
+  const isUsed = MORE.some((name) => {
+    const { value = "", error } = field(name);
+    return error !== undefined || (value !== "" && value !== USUAL[name]);
+  });
+  return (
+    <Folded summary="More: organization, external id, mode, limits, machines, features" isOpen={isUsed}>
+      <TextField {...field("organization")} label="Organization (optional)" />
+      <TextField
+        {...field("external_id")}
+        label="External id (optional)"
+        hint="Your own name for the license, such as an order number."
+      />
+      <RadioButtons
+        {...field("mode", USUAL.mode)}
+        label="Mode"
+        hint="Test keys behave like live ones. The page Usage says what they used."
+        choices={optionsOf(MODES)}
+      />
+      <LimitField field={field} label="Monthly limit (optional)" />
+      <PlacesFields field={field} />
+      <OfflineDaysField field={field} />
+      <UpdatesField field={field} />
+      <TextField
+        {...field("own_features")}
+        label="Features beside the tier (optional)"
+        hint="Names separated by commas, such as custom_models until 2027-06-30, no streaming."
+      />
+      <ValuesField
+        field={field}
+        label="Values (optional)"
+        hint="Such as channels=64, region=eu. They come before those of the tier."
+      />
+    </Folded>
+  );
+}
+
+/** The names of the folded fields. */
+const MORE = ["organization", "external_id", "mode"]
+  .concat(Object.keys({ ...LIMIT_ENTRY, ...PLACES_ENTRIES, ...OFFLINE_DAYS_ENTRY, ...UPDATES_ENTRY }))
+  .concat(["own_features", "own_entitlements"]);
+
+/** What a folded field has before anything is entered. */
+const USUAL: Readonly<Record<string, string>> = { mode: "live" };

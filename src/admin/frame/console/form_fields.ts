@@ -39,9 +39,10 @@ const REASON_ENTRY = { reason: v.pipe(TEXT_OR_NOTHING, REASON.reason) } as const
 /** The reason of an action that needs one. */
 export const NEEDED_REASON_ENTRY = { reason: v.pipe(TEXT, NEEDED_REASON.reason) } as const;
 
-/** Returns the schema of the text that a form asks people to repeat. */
+/** Returns the schema of the text that a form asks people to repeat. Phones write capitals, which do not matter. */
 export function repeatEntry(text: string) {
-  return { repeat: v.pipe(TEXT, v.literal(text, `must be ${text}`)) };
+  const isSame = (given: string) => given.toLowerCase() === text.toLowerCase();
+  return { repeat: v.pipe(TEXT, v.check(isSame, `must be ${text}`)) };
 }
 
 /**

@@ -65,12 +65,14 @@ function fillIn(/** @type {HTMLFormElement} */ form, /** @type {URLSearchParams}
   for (const control of controlsOf(form)) {
     const box = boxOf(control);
     const { value } = control;
+    const before = box ? box.checked : value;
     if (box) {
       const isKept = values.getAll(box.name).includes(value);
       box.checked = isKept || (box.type === "radio" && box.checked);
     } else control.value = values.get(control.name) ?? value;
     // A list may not have the choice any more.
     if (control instanceof HTMLSelectElement && control.selectedIndex === -1) control.value = value;
+    if ((box ? box.checked : control.value) !== before) control.closest("details")?.setAttribute("open", "");
   }
   const note = document.createElement("p");
   note.className = "notice good";

@@ -87,6 +87,7 @@ function ActionForm<Thing>({
           <TextField
             {...field("repeat")}
             label={`Type ${repeat.what} to confirm: ${repeat.textOf(of)}`}
+            autocapitalize="off"
             required
           />
         )}

@@ -55,6 +55,7 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly type?: "text" | "email" | "search" | undefined;
   readonly required?: boolean;
   readonly inputmode?: "numeric" | "email";
+  readonly autocapitalize?: "off";
 }
 
 /** What the search of lists finds. */
@@ -64,7 +65,14 @@ export const SEARCH_HINT = "An account by words; a key by its start or end; an i
  * A field of one line. It bounds no length: a browser would cut a pasted text without a word, and counts an emoji as
  * two characters.
  */
-export function TextField({ value, type = "text", required, inputmode, ...field }: TextFieldProps) {
+export function TextField({
+  value,
+  type = "text",
+  required,
+  inputmode,
+  autocapitalize,
+  ...field
+}: TextFieldProps) {
   return (
     <Field {...field}>
       <input
@@ -74,6 +82,7 @@ export function TextField({ value, type = "text", required, inputmode, ...field 
         value={value}
         required={required}
         inputmode={inputmode}
+        autocapitalize={autocapitalize}
         autocomplete="off"
         // A list has its search in the address, so the browser does not send a key there. The box of the frame takes it.
         {...(type === "search" && {

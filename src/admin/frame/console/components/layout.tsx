@@ -13,13 +13,14 @@ export function IssueButton({ query = "" }: { readonly query?: string }) {
 
 interface FoldedProps {
   readonly summary: string;
+  readonly isOpen?: boolean;
   readonly children?: Child;
 }
 
 /** What few people need of a page: it opens by a click, and is printed. */
-export function Folded({ summary, children }: FoldedProps) {
+export function Folded({ summary, isOpen = false, children }: FoldedProps) {
   return (
-    <details class="rest">
+    <details class="rest" open={isOpen}>
       <summary>{summary}</summary>
       {children}
     </details>
