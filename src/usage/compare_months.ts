@@ -11,6 +11,8 @@ export interface MonthBesideLast {
     /** How many days of each month are compared, from the first; undefined for a month that is over, which is compared as a whole. */
     readonly days?: number;
   };
+  /** The part of the month's use that has no day, because it was imported. */
+  readonly imported: number;
 }
 
 /**
@@ -25,17 +27,24 @@ export function compareMonths(
   { from, now }: { readonly from: string; readonly now: Date },
 ): MonthBesideLast {
   const before = toMonth(month.index - 1);
+  const importedIn = (of: Month) => add(use.imported.filter((each) => each.month === toMonthText(of)));
   const sumOf = (of: Month, days?: number) => {
     const text = toMonthText(of);
     const own = use.days.filter(({ day }) => day.startsWith(text) && Number(day.slice(8)) <= (days ?? 31));
-    const imported = days === undefined ? use.imported.filter((each) => each.month === text) : [];
-    return [...own, ...imported].reduce((sum, each) => sum + each.used, 0);
+    return add(own) + (days === undefined ? importedIn(of) : 0);
   };
+  const imported = importedIn(month);
   const used = sumOf(month);
   const isPresent = month.index === monthOf(now.getTime()).index;
   const lastOfBefore = Number(toDay(new Date(before.endsAtMs - 1)).slice(8));
   const days = isPresent ? Math.min(Number(toDay(now).slice(8)) - 1, lastOfBefore) : undefined;
   const isCounted = before.firstDay >= from && (use.filledFrom ?? from) <= before.firstDay;
-  if (!isCounted || days === 0) return { used };
-  return { used, same: { used: sumOf(month, days), before: sumOf(before, days), ...(days && { days }) } };
+  if (!isCounted || days === 0) return { used, imported };
+  return {
+    used,
+    imported,
+    same: { used: sumOf(month, days), before: sumOf(before, days), ...(days && { days }) },
+  };
 }
+
+const add = (some: readonly { readonly used: number }[]) => some.reduce((sum, { used }) => sum + used, 0);

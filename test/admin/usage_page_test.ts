@@ -50,14 +50,20 @@ describe("The usage of a demo", () => {
 
   test("says in one sentence how much is used, and how much more than in the month before", async () => {
     // The demo has no use on the first days of October.
-    const [sums] = await admin.database.query<{ november: number; before: number; whole: number }>(
+    const [sums] = await admin.database.query<{
+      november: number;
+      before: number;
+      imported: number;
+      whole: number;
+    }>(
       (sql) => sql`
         select sum(used) filter (where day between '2026-11-01' and '2026-11-21' and not is_imported)::bigint as november,
                sum(used) filter (where day between '2026-10-01' and '2026-10-21' and not is_imported)::bigint as before,
+               sum(used) filter (where day >= '2026-11-01' and is_imported)::bigint as imported,
                sum(used) filter (where day >= '2026-11-01')::bigint as whole
           from usage_days`,
     );
-    const { november = 0, before = 0, whole = 0 } = sums ?? {};
+    const { november = 0, before = 0, imported = 0, whole = 0 } = sums ?? {};
     const percent = Math.round((november * 100) / before) - 100;
     const change = `${Math.abs(percent)} % ${percent > 0 ? "more" : "less"} than in October in the same days`;
     const so = whole.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 3 });
@@ -65,9 +71,9 @@ describe("The usage of a demo", () => {
     const text = await open("/usage");
 
     expect(textsOf(text, ".total")[0]).toBe(`November so far: ${so} inferences, ${change}`);
-    const [n, b] = [november, before].map((number) => number.toLocaleString("en-US"));
+    const [n, b, i] = [november, before, imported].map((number) => number.toLocaleString("en-US"));
     expect(textsOf(text, ".hint")).toContain(
-      `Compared are the first 21 days of each month: ${n} after ${b}.`,
+      `Compared are the first 21 days of each month: ${n} after ${b}. Left out: later days, and ${i} that were imported without a day.`,
     );
     expect(textsOf(await open("/usage?month=2026-10"), ".total")[0]).toMatch(
       /^October: [\d.]+[KM]? inferences, \d+ % (more|less) than in September$/,

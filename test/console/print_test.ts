@@ -3,6 +3,7 @@ import { beforeAll, expect, test } from "bun:test";
 import { toId } from "../../src/base/ids.ts";
 import { uuidOf } from "../support/keys.ts";
 import { useForAll } from "../support/use.ts";
+import { addDayOfLatency } from "../usage/latency/latency_kit.ts";
 import { startConsole } from "./support/console.ts";
 
 /** The width of A4 without its margins. */
@@ -68,6 +69,22 @@ test("no day in the list of keys is broken", async () => {
       return range.getClientRects().length > 1;
     }).map((time) => time.textContent)`);
     expect(broken).toEqual([]);
+  });
+});
+
+test("the line of a mark is seen on a black area", async () => {
+  await addDayOfLatency(admin.database, admin.clock.nowMs());
+  await admin.database.query(
+    (sql) => sql`
+      insert into starts (kind, id, version, at)
+      values ('process', 'a', '0.5.0', ${admin.clock.now()}::timestamptz - interval '3 hours')`,
+  );
+  await admin.visitAs("viewer", { path: "/health/latency?endpoint=validate" }, async (page) => {
+    const shadow = () =>
+      page.evaluate<string>("getComputedStyle(document.querySelector('.latency .limit')).filter");
+    expect(await shadow()).toBe("none");
+    await page.emulateMedia({ media: "print" });
+    expect(await shadow()).toContain("drop-shadow(rgb(255, 255, 255)");
   });
 });
 

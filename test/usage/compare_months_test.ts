@@ -28,7 +28,7 @@ test("The present month is compared by the days that are over, and counted with 
     "2026-11-21": 80,
     "2026-11-22": 7,
   });
-  expect(compare(use)).toEqual({ used: 187, same: { used: 180, before: 150, days: 21 } });
+  expect(compare(use)).toEqual({ used: 187, imported: 0, same: { used: 180, before: 150, days: 21 } });
 });
 
 test("Imported use counts for whole months, and not beside days", () => {
@@ -38,8 +38,8 @@ test("Imported use counts for whole months, and not beside days", () => {
     { month: "2026-11", used: 30, ...rowOf },
   ];
   const use = useOf({ "2026-09-30": 1, "2026-10-31": 2, "2026-11-02": 3 }, { imported });
-  expect(compare(use, "2026-10")).toEqual({ used: 22, same: { used: 22, before: 11 } });
-  expect(compare(use)).toEqual({ used: 33, same: { used: 3, before: 0, days: 21 } });
+  expect(compare(use, "2026-10")).toEqual({ used: 22, imported: 20, same: { used: 22, before: 11 } });
+  expect(compare(use)).toEqual({ used: 33, imported: 30, same: { used: 3, before: 0, days: 21 } });
 });
 
 test("A month is compared with a shorter one before it by the days that both have", () => {
@@ -51,8 +51,8 @@ test("A month is compared with a shorter one before it by the days that both hav
 
 test("Nothing is compared on the first day, and where the month before was not counted or not read", () => {
   const use = useOf({ "2026-10-01": 1, "2026-11-01": 2 });
-  expect(compare(use, "2026-11", new Date("2026-11-01T08:00:00Z"))).toEqual({ used: 2 });
-  expect(compare({ ...use, filledFrom: "2026-10-15" })).toEqual({ used: 2 });
+  expect(compare(use, "2026-11", new Date("2026-11-01T08:00:00Z"))).toEqual({ used: 2, imported: 0 });
+  expect(compare({ ...use, filledFrom: "2026-10-15" })).toEqual({ used: 2, imported: 0 });
   expect(compare({ ...use, filledFrom: "2026-10-01" }).same).toBeDefined();
-  expect(compare(useOf({ "2024-11-01": 3 }), "2024-11")).toEqual({ used: 3 });
+  expect(compare(useOf({ "2024-11-01": 3 }), "2024-11")).toEqual({ used: 3, imported: 0 });
 });

@@ -174,7 +174,7 @@ interface HeadlineProps extends ReturnType<typeof compareMonths> {
 }
 
 /** Says in one look whether use grows. */
-function Headline({ used, same, month, now }: HeadlineProps) {
+function Headline({ used, same, imported, month, now }: HeadlineProps) {
   const isPresent = month.index === monthOf(now.getTime()).index;
   const before = nameMonth(toMonth(month.index - 1), now);
   const until = same?.days === undefined ? "" : " in the same days";
@@ -189,6 +189,7 @@ function Headline({ used, same, month, now }: HeadlineProps) {
       {same?.days !== undefined && (
         <p class="hint">
           {`Compared ${same.days === 1 ? "is the first day" : `are the first ${same.days} days`} of each month: ${renderCount(same.used)} after ${renderCount(same.before)}.`}
+          {` Left out: later days${imported > 0 ? `, and ${renderCount(imported)} that were imported without a day` : ""}.`}
         </p>
       )}
     </>
