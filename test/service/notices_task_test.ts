@@ -67,7 +67,9 @@ test("The task notices the backup, the certificate and files of models by the ru
   );
   // Half an hour later, because another process of this host might still have the old certificate.
   const [first] = await run(new Date(later.getTime() + 1_800_000), new Date(later.getTime() + 90 * DAY_MS));
-  expect(first).toMatch(/^model_files: Files of models in \S+ of \S+ are not as they should be: missing or cut short/);
+  expect(first).toMatch(
+    /^model_files: Files of models in \S+ of \S+ are not as they should be: missing or cut short/,
+  );
 });
 
 test("Another process looks at the customers when the one that looks has ended, and each looks every tenth time", async () => {
