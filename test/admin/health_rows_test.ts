@@ -120,6 +120,11 @@ describe("summarize()", () => {
         "Needs attention: unusually many answers “unknown, suspended or revoked key” in 2 hours, the last at 09:00, " +
         "unusually few answers “without an error” at 03:00.",
     });
+    const more = ["NOT_FOUND", "FORBIDDEN", "CONFLICT", "TIMEOUT"];
+    const many = [...unusual, ...more.map((name) => at(2, name, "high"))];
+    expect(summarize({ ...GOOD, unusual: many }).sentence).toMatch(
+      /at 03:00, .* at 02:00, 3 other kinds of unusual answers\.$/,
+    );
   });
 });
 

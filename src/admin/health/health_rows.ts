@@ -1,6 +1,7 @@
 /** The rows that the page Health makes from its facts. */
 
 import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import { counted } from "../../base/render_count.ts";
 import type { ServingProcess } from "../../database/processes/mod.ts";
 import type { Finding } from "../../installation/doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
@@ -57,6 +58,9 @@ interface HealthFacts {
   readonly slow: readonly Slow[];
 }
 
+/** The kinds of unusual answers that the sentence names, those of the latest hours: the page Activity has all. */
+const MOST_NAMED = 3;
+
 /** Returns one line that sums up the page, and whether its news is good, a warning or bad. */
 export function summarize({ findings, expiries, processes, unusual, slow }: HealthFacts) {
   const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
@@ -64,12 +68,15 @@ export function summarize({ findings, expiries, processes, unusual, slow }: Heal
   const lost = processes.filter(({ isLost }) => isLost).length;
   if (lost > 0) soon.push(lost === 1 ? "a process is lost" : `${lost} processes are lost`);
   soon.push(...slow.map(({ says }) => says));
-  for (const [what, hours] of Map.groupBy(unusual, describeUnusual)) {
+  const kinds = [...Map.groupBy(unusual, describeUnusual)];
+  for (const [what, hours] of kinds.slice(0, MOST_NAMED)) {
     const last = hours[0] && toTimestamp(hours[0].at).slice(11, 16);
     soon.push(
       hours.length === 1 ? `${what} at ${last}` : `${what} in ${hours.length} hours, the last at ${last}`,
     );
   }
+  if (kinds.length > MOST_NAMED)
+    soon.push(`${counted(kinds.length - MOST_NAMED, "other kind")} of unusual answers`);
   const sentences = [
     ...(wrong.length > 0 ? [`Wrong: ${wrong.join(", ")}.`] : []),
     ...(soon.length > 0 ? [`Needs attention: ${soon.join(", ")}.`] : []),
