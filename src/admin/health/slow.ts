@@ -38,7 +38,7 @@ export function describeSlow(
 ): readonly Slow[] {
   return found.map(({ endpoint, since, share, nowMs, beforeMs }) => {
     const factor = renderCount(Number((nowMs / beforeMs).toPrecision(2)));
-    const times = `${share} within ${inMs(nowMs)}, before within ${inMs(beforeMs)}`;
+    const times = `${share} within ${inText(nowMs)}, before within ${inText(beforeMs)}`;
     const [near] = marks
       .map((mark) => ({ ...mark, awayMs: distanceOf(mark.at, since) }))
       .filter(({ awayMs }) => awayMs <= NEAR_MS)
@@ -67,6 +67,11 @@ export function findingsOf(slow: readonly Slow[]): readonly Finding[] {
     message: says,
     remedy: "see on the page Latency what happened then, and which keys were refused",
   }));
+}
+
+/** Renders a time for programs, too, with a plain space. */
+function inText(ms: number): string {
+  return inMs(ms).replace("\u00a0", " ");
 }
 
 /** How long an instant is before or after five minutes; 0 within them. */
