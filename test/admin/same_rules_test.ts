@@ -116,11 +116,13 @@ const CSV: Door = (field, text) => {
 
 const LINES = { "keys import of CSV": CSV };
 const PATCH: Door = (field, text) => call("PATCH", `/licenses/${licenseId}`, { body: bodyOf(field, text) });
-/** Returns the form of an action on a key. */
+/** Returns the form of an action on a key, with the boxes that it needs. */
 const formOf =
-  (action: string): Door =>
+  (action: string, boxes: Readonly<Record<string, string>> = {}): Door =>
   (field, text) =>
-    page(`/keys/${keyId}/${action}`, fieldsOf(field, text));
+    page(`/keys/${keyId}/${action}`, { ...boxes, ...fieldsOf(field, text) });
+/** The box without which only the forms refuse a limit that is used up, such as 0. */
+const BELOW_USE = { below_use: "yes" };
 
 const MODEL = {
   type: "SvcLDA",
@@ -151,7 +153,8 @@ const OF_MODEL: Readonly<Record<string, Door>> = {
 };
 const MODEL_FORM: Door = (field, text) => {
   const { size_mb: _size, url: _url, checksum: _checksum, ...fields } = modelWith(field, text);
-  return page("/models/_add", fields);
+  // Another door has added the model of this name before.
+  return page("/models/_add", { ...fields, add_version: "yes" });
 };
 const OF_AWAITING_MODEL = { ...OF_MODEL, "form of a model": MODEL_FORM };
 /** The doors that make an account, and those that change one. */
@@ -192,7 +195,7 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
     form: FORM,
     "keys tier": (_, text) => command(["keys", "tier", keyId, text]),
     "PATCH /licenses/{id}": PATCH,
-    "form of a key": formOf("tier"),
+    "form of a key": formOf("tier", BELOW_USE),
   },
   mode: { ...ISSUING, ...LINES, form: FORM },
   monthly_limit: {
@@ -201,7 +204,7 @@ const DOORS: Readonly<Record<string, Readonly<Record<string, Door>>>> = {
     form: FORM,
     "keys limit": (_, text) => command(["keys", "limit", keyId, text]),
     "PATCH /licenses/{id}": PATCH,
-    "form of a key": formOf("limit"),
+    "form of a key": formOf("limit", BELOW_USE),
   },
   max_machines: OF_MACHINES,
   seat_minutes: OF_MACHINES,

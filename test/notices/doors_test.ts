@@ -334,7 +334,7 @@ describe("The console", () => {
     const wrong = await client.submit("/notices/muted/unmute", { cookie: editor, form: { of: id } });
     expect([wrong.status, textsOf(wrong.text, ".notice")[0]]).toEqual([
       400,
-      expect.stringContaining("marked field"),
+      expect.stringContaining("of must be the id of an account or of a license"),
     ]);
   });
 

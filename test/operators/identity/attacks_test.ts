@@ -230,7 +230,7 @@ describe("The answer of the provider is refused", () => {
     };
     const { status, text } = await attempt({}, { change: refuse });
     expect([status, text]).toEqual([401, expect.stringContaining("it answered access_denied; try it again")]);
-    expect(text).not.toContain("555");
+    expect(text).not.toContain("555 0100");
     const markup = (callback: URL) => callback.searchParams.set("error", "<b>you</b>");
     expect((await attempt({}, { change: markup })).text).not.toContain("<b>you");
   });
