@@ -121,10 +121,11 @@ export const changeTier: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field, now, isMany }) => (
     <>
-      <p>{`${forAllKeys(of)} A monthly limit, features and values of the license's own stay.`}</p>
-      {!isMany && (
-        <p>{`Now: ${of.key.tier}, ${describeLimit(of.key.monthlyLimit)}. Used this month: ${renderCount(of.key.used)}.`}</p>
-      )}
+      <p>
+        {`${forAllKeys(of)} A monthly limit, features and values of the license's own stay.`}
+        {!isMany &&
+          ` Now: ${of.key.tier}, ${describeLimit(of.key.monthlyLimit)}. Used this month: ${renderCount(of.key.used)}.`}
+      </p>
       {!isMany && <OtherTiers of={of} now={now} />}
       <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
       {!isMany && TIERS.some((tier) => usesUp(effectsOfChange(of, { tier }, now))) && (

@@ -24,7 +24,13 @@ export function FromTo({ from, to }: { readonly from: string; readonly to: strin
 export function Effects({ of }: { readonly of: readonly Effect[] }) {
   return of.map(({ what, from, to, loss }) => (
     <span class="effect">
-      {what}: <FromTo from={from} to={to} /> {loss && <Pill tone="warning">{loss}</Pill>}
+      {what}: <FromTo from={from} to={to} />
+      {loss && (
+        <>
+          {" "}
+          <Pill tone="warning">{loss}</Pill>
+        </>
+      )}
     </span>
   ));
 }
