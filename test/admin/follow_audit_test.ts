@@ -99,7 +99,9 @@ describe("GET /audit", () => {
       expect(between.data.filter(({ action }) => action.endsWith(".commit"))).toEqual([]);
       await slow.sql`commit`;
       const { rows } = await follow("", ({ action }) => action === "early.commit", between.next);
-      expect(rows.map(({ action }) => action)).toEqual(["late.commit", "early.commit"]);
+      // A transaction of another test on the server can delay earlier rows, too.
+      const commits = rows.map(({ action }) => action).filter((action) => action.endsWith(".commit"));
+      expect(commits).toEqual(["late.commit", "early.commit"]);
     } finally {
       await slow.close();
       await fast.close();
