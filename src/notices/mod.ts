@@ -31,7 +31,7 @@ export {
   renderMuted,
   unmute,
 } from "./mute.ts";
-export type { NoticeSummary } from "./notice.ts";
+export { isOpenNotice, type NoticeSummary } from "./notice.ts";
 export { NOTICE_FIELDS, renderNotice } from "./notice_fields.ts";
 export { findNoticeFilter, NOTICE_CONDITIONS, type NoticeFilter } from "./notice_filter.ts";
 export { createNoticesUpkeep, makeNotices } from "./notices_upkeep.ts";

@@ -26,3 +26,8 @@ export interface NoticeSummary {
   readonly closedBy: string | null;
   readonly withdrawnFor: WithdrawnFor | null;
 }
+
+/** Tells whether a notice is open, also if an operator has put it off. */
+export function isOpenNotice({ state }: NoticeSummary): boolean {
+  return state === "open" || state === "later";
+}

@@ -1,4 +1,4 @@
-import { looksForAll } from "../database/processes/mod.ts";
+import { isFirstProcess } from "../database/processes/mod.ts";
 import type { UpkeepTask } from "../database/upkeep/mod.ts";
 import { noteDue } from "./_due.ts";
 import { noticeEnds } from "./_ends.ts";
@@ -40,7 +40,7 @@ export function createNoticesUpkeep({
     everyMs: 60_000,
     failed: "Could not make notices: it is tried again",
     async run(context) {
-      if (await looksForAll(context.database, processUuid))
+      if (await isFirstProcess(context.database, processUuid))
         await lookAtCustomers(async () => {
           // The next look finds these figures.
           demandFigures();

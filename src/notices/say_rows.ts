@@ -5,7 +5,7 @@ import type { Database } from "../database/mod.ts";
 import { describeNotice, tellNotice } from "./describe_notice.ts";
 import { WITHDRAWN_WORDS, type WithdrawnFor } from "./kinds.ts";
 import { listNotices } from "./list_notices.ts";
-import type { NoticeSummary } from "./notice.ts";
+import { isOpenNotice, type NoticeSummary } from "./notice.ts";
 
 const WITHDRAWN = "notice.withdraw";
 const SAID: ReadonlySet<string> = new Set([
@@ -48,12 +48,8 @@ function say({ action, after }: AuditRow, notice: NoticeSummary): string {
     case "notice.remind":
       return `Put off until ${String(after?.remind_at).slice(0, 10)}: ${what}`;
     default:
-      return `${action === "notice.due" ? "Reminder: " : ""}${isOpen(notice) ? describeNotice(notice) : `${what} (${sinceThen(notice)})`}`;
+      return `${action === "notice.due" ? "Reminder: " : ""}${isOpenNotice(notice) ? describeNotice(notice) : `${what} (${sinceThen(notice)})`}`;
   }
-}
-
-function isOpen({ state }: NoticeSummary): boolean {
-  return state === "open" || state === "later";
 }
 
 /** Says what has become of a notice since its row was written. */

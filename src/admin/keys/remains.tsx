@@ -13,7 +13,7 @@ import type { Visit } from "../frame/console/visit.ts";
 import type { ActedKey } from "./key_action.ts";
 
 /** How many signed licenses are counted. */
-const MOST_COUNTED = 1_000;
+const MOST_READ = 1_000;
 
 /** Lists the signed licenses of keys that are valid, the latest end first. */
 export async function listFilesOf(
@@ -21,14 +21,14 @@ export async function listFilesOf(
   keys: readonly Pick<KeySummary, "id">[],
 ): Promise<readonly OutstandingLicense[]> {
   const keyUuids = keys.flatMap(({ id }) => parseId("key", id) ?? []);
-  return await listOutstanding(database, { now, keyUuids, limit: MOST_COUNTED });
+  return await listOutstanding(database, { now, keyUuids, limit: MOST_READ });
 }
 
 /** Says how many signed licenses stay valid, and until when; empty for none. */
 export function describeFiles([last, ...others]: readonly OutstandingLicense[]): string {
   if (last === undefined) return "";
   const count = others.length + 1;
-  const files = `${count === MOST_COUNTED ? "At least " : ""}${counted(count, "signed license")}`;
+  const files = `${count === MOST_READ ? "At least " : ""}${counted(count, "signed license")}`;
   return `${files} ${count === 1 ? "stays" : "stay"} valid without a network, ${count === 1 ? "" : "the last "}until ${toDay(last.expiresAt)}.`;
 }
 

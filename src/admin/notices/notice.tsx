@@ -11,6 +11,7 @@ import {
   countNotices,
   describeNotice,
   findNotice,
+  isOpenNotice,
   listMuted,
   type Muted,
   markDone,
@@ -35,14 +36,12 @@ import { describeStay, sayDone, sayMuted, sayPutOff } from "./done_notice.tsx";
 import { MutedNote } from "./muted.tsx";
 import { describeKind, NoticeStatePill, ORIGINS } from "./notices.tsx";
 
-const isOpen = ({ state }: NoticeSummary) => state === "open" || state === "later";
-
 const done: Action<NoticeSummary> = action({
   name: "done",
   scope: "notices:change",
   label: "Done",
   submit: "Mark as done",
-  fits: isOpen,
+  fits: isOpenNotice,
   isDone: ({ state }) => state === "done",
   Form: ({ of }) => <p>{`The notice is not among the open ones any more. ${describeStay(of)}`}</p>,
   originsOf: () => ORIGINS,
@@ -57,7 +56,7 @@ const remind = action<NoticeSummary, typeof REMIND_ENTRIES>({
   scope: "notices:change",
   label: "Remind on",
   submit: "Put the notice off",
-  fits: isOpen,
+  fits: isOpenNotice,
   entries: REMIND_ENTRIES,
   Form: ({ field, now }) => (
     <>

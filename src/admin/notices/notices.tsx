@@ -8,6 +8,7 @@ import { parsedField } from "../../base/rule.ts";
 import {
   countNotices,
   findNoticeFilter,
+  isOpenNotice,
   KIND_MEANINGS,
   listNotices,
   NOTICE_CONDITIONS,
@@ -125,9 +126,9 @@ function AccountOf({ userId, email }: NoticeSummary) {
 }
 
 /** The button and the link with which an open notice leaves the list. */
-function Deeds({ of: { id, state }, from }: { readonly of: NoticeSummary; readonly from: string }) {
-  if (state !== "open" && state !== "later") return null;
-  const page = `/notices/${id}`;
+function Deeds({ of, from }: { readonly of: NoticeSummary; readonly from: string }) {
+  if (!isOpenNotice(of)) return null;
+  const page = `/notices/${of.id}`;
   return (
     <form method="post" action={`/console${page}/done`}>
       <input type="hidden" name={ORIGIN} value={from} />

@@ -15,7 +15,7 @@ import { columnsFor, NO_OPEN_NOTICE, nameOfKind } from "./notices.tsx";
 /** The notices that the panel shows. */
 const ROWS = 10;
 /** The notices of a kind are counted up to this number, so that many cost Overview little. */
-const MOST_COUNTED = 1_000;
+const MOST_OF_KIND = 1_000;
 
 /** The newest open notices, and how many there are of each kind. */
 interface OpenNotices {
@@ -27,7 +27,7 @@ interface OpenNotices {
 export async function readOpenNotices({ options: { database }, now }: Visit): Promise<OpenNotices> {
   const [newest, counts] = await Promise.all([
     listNotices(database, { now, filter: { state: "open", newestFirst: true, limit: ROWS } }),
-    countOpenNotices(database, now, { most: MOST_COUNTED }),
+    countOpenNotices(database, now, { most: MOST_OF_KIND }),
   ]);
   return { newest, counts };
 }
@@ -42,7 +42,7 @@ export function OpenNoticesPanel({ newest, counts, visit }: OpenNotices & { read
           {"All open ones: "}
           {kinds.map((kind) => (
             <a href={`/console/notices?kind=${kind}`}>
-              {`${renderCount(counts[kind], { most: MOST_COUNTED })} ${nameOfKind(kind)}`}
+              {`${renderCount(counts[kind], { most: MOST_OF_KIND })} ${nameOfKind(kind)}`}
             </a>
           ))}
         </p>

@@ -160,7 +160,11 @@ const outstanding = databaseCommand({
     ...limitOption(100_000),
   },
   async run({ key, limit }, { database, now, print }) {
-    const found = await listOutstanding(database, { now, keyUuid: key, limit: limit + 1 });
+    const found = await listOutstanding(database, {
+      now,
+      keyUuids: key === undefined ? undefined : [key],
+      limit: limit + 1,
+    });
     await printRows(print, [found], {
       limit,
       toCells: ({ keyId, email, kind, kid, count, expiresAt }) => ({

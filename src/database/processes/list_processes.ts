@@ -47,10 +47,10 @@ export async function listProcesses(database: Database): Promise<readonly Servin
 const HERE_SECONDS = 120;
 
 /**
- * Returns whether this process does the work that one process does for all: of those of its version the one that began first. For
- * some minutes after a start or an end it can be none or two.
+ * Returns whether this process began first of those of its version that serve now: it does the work that one process does for
+ * all. For some minutes after a start or an end, two processes or none can get true.
  */
-export async function looksForAll(database: Database, uuid: string): Promise<boolean> {
+export async function isFirstProcess(database: Database, uuid: string): Promise<boolean> {
   const [row] = await database.query<{ isFirst: boolean }>(
     (sql) => sql`
       select not exists (

@@ -22,13 +22,11 @@ export async function listOutstanding(
   database: Database,
   {
     now,
-    keyUuid,
-    keyUuids = keyUuid === undefined ? undefined : [keyUuid],
+    keyUuids,
     licenseUuid,
     limit,
   }: {
     readonly now: Date;
-    readonly keyUuid?: string | undefined;
     readonly keyUuids?: readonly string[] | undefined;
     readonly licenseUuid?: string | undefined;
     readonly limit: number;

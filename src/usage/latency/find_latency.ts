@@ -114,24 +114,15 @@ interface Step extends Sums {
 
 /** Adds the processes of each five minutes up, the earliest first. */
 function addProcesses({ seconds, refused, failed, buckets }: EndpointRows): readonly Step[] {
-  const steps = new Map<number, Step[]>();
-  for (const [place, second] of seconds.entries()) {
-    const row = {
-      atMs: second * 1_000,
-      refused: refused[place] ?? 0,
-      failed: failed[place] ?? 0,
-      buckets: buckets[place] ?? [],
-    };
-    const others = steps.get(second);
-    if (others) others.push(row);
-    else steps.set(second, [row]);
-  }
-  return [...steps]
+  const rows = seconds.map((second, place) => ({
+    atMs: second * 1_000,
+    refused: refused[place] ?? 0,
+    failed: failed[place] ?? 0,
+    buckets: buckets[place] ?? [],
+  }));
+  return [...Map.groupBy(rows, ({ atMs }) => atMs)]
     .toSorted(([one], [other]) => one - other)
-    .map(([second, rows]) => {
-      const [only, ...others] = rows;
-      return only && others.length === 0 ? only : { atMs: second * 1_000, ...addUp(rows) };
-    });
+    .flatMap(([atMs, parts]) => (parts.length === 1 ? parts : [{ atMs, ...addUp(parts) }]));
 }
 
 /** The sums of a group. */

@@ -4,7 +4,7 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { newUuid } from "../../../src/base/ids.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { VERSION } from "../../../src/base/version.ts";
-import { createPresence, listProcesses, looksForAll } from "../../../src/database/processes/mod.ts";
+import { createPresence, isFirstProcess, listProcesses } from "../../../src/database/processes/mod.ts";
 import { createTestDatabase } from "../../support/database.ts";
 import { startTestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
@@ -122,10 +122,10 @@ test("a service has a row with its address, until it stops", async () => {
   expect(await addresses()).toEqual([]);
 });
 
-describe("looksForAll()", () => {
+describe("isFirstProcess()", () => {
   const [first, second] = [newUuid(), newUuid()];
   const looks = async () =>
-    await Promise.all([first, second].map((uuid) => looksForAll(server.database, uuid)));
+    await Promise.all([first, second].map((uuid) => isFirstProcess(server.database, uuid)));
 
   test("is true for the process that began first, and for the next one when it has ended", async () => {
     // Given nobody, such as in the first seconds of a service
