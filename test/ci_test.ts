@@ -106,6 +106,34 @@ describe(".ci/run", () => {
     expect(lines.lastIndexOf(why)).toBeGreaterThan(lines.lastIndexOf(ran.at(-1) ?? ""));
   });
 
+  test("repeats at the end what each failed test printed, with its file, and the end of a step that ran no test", async () => {
+    const told = [
+      "test/first_test.ts:",
+      "(pass) one [1.00ms]",
+      "error: why it failed",
+      "(fail) two > three [2.00ms]",
+      " 1 tests failed:",
+      "(fail) two > three [2.00ms]",
+      " 1 pass",
+      " 1 fail",
+    ];
+    const tell = told.map((line) => `echo "${line}";`).join(" ");
+    const recipe = `case $@ in Makefile) ;; check) echo "a rule"; exit 1;; test-node) ${tell} exit 1;; *) echo " 1 pass";; esac`;
+    const { child, ended } = start(checkout(recipe));
+    const [, repeated = ""] = (await ended).split("What failed:\n");
+    expect(await child.exited).toBe(1);
+    const lines = repeated.split("\n").filter((line) => line !== "" && !line.startsWith("make: ***"));
+    expect(lines).toEqual([
+      "== make check",
+      "a rule",
+      "== make test-node",
+      "test/first_test.ts:",
+      "error: why it failed",
+      "(fail) two > three [2.00ms]",
+      expect.stringMatching(/^\d+ passed, 2 failed$/),
+    ]);
+  });
+
   test.skipIf(!(asRoot && Bun.which("useradd")))(
     "ends the user's processes and removes the user, also when it is ended itself",
     async () => {
