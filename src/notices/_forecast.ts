@@ -1,6 +1,6 @@
 /**
  * Notices of licenses whose quota is used up before the month ends, if they go on as in the last seven days. The stored figures
- * say which: so there is one rule, and the whole use is read once for both.
+ * say which: so there is one rule, and the whole use is read once for both. A quota that is used up has no finite day there.
  */
 import { DAY_MS, monthOf } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
@@ -32,7 +32,8 @@ async function makeForecasts(context: NoticeContext): Promise<void> {
     const { firstDay, resetsAt } = monthOf(now.getTime());
     return sql`
       with looked as materialized (
-        select key_id, day from figure_runs_out where key_id > ${seen.uuid}::uuid order by key_id limit ${BATCH_ROWS}
+        select key_id, day from figure_runs_out
+         where key_id > ${seen.uuid}::uuid and isfinite(day) order by key_id limit ${BATCH_ROWS}
       ),
       staged as materialized (
         select distinct on (l.id)
@@ -61,7 +62,8 @@ function whyWithdrawn(sql: Sql, now: Date): Fragment {
   const more = sql`
          when ${used} >= ${effectiveLimit(sql)} then 'used_up'
          when n.made_at <= ${new Date(now.getTime() - DAY_MS)}::timestamptz and ${asOfFigure(sql, now)} is not null
-              and not exists (select from figure_runs_out f join keys k on k.id = f.key_id where k.license_id = l.id)
+              and not exists (select from figure_runs_out f join keys k on k.id = f.key_id
+                               where k.license_id = l.id and isfinite(f.day))
               then 'lasts'`;
   return whyQuotaWithdrawn(sql, { now, more });
 }

@@ -26,7 +26,7 @@ import {
   TIERS,
   type Tier,
 } from "../../src/licensing/mod.ts";
-import { deleteActivityByReason, findActivity } from "../../src/usage/activity/mod.ts";
+import { findActivity } from "../../src/usage/activity/mod.ts";
 import {
   computeFigures,
   findStoredLists,
@@ -243,8 +243,6 @@ describe("The history of a demo", () => {
     expect(limited[0]).toBeGreaterThan(3 * (limited[1] ?? 0));
     expect(limited[1]).toBeGreaterThan(173);
     expect(limited[1]).toBeGreaterThan(2 * (limited[2] ?? 0));
-    await deleteActivityByReason(server.database, "demo");
-    expect(await findActivity(server.database, { ...query, from: new Date("2026-08-25") })).toEqual([]);
   });
 
   test("has a day of latencies, in which events became slow an hour ago, when a process was started", async () => {
@@ -325,17 +323,20 @@ async function shownOf(database: Database, name: string): Promise<unknown> {
   return JSON.parse(shown);
 }
 
-test("removeDemo() removes the latencies of a demo and their start, and leaves those of others", async () => {
+test("removeDemo() removes the activity and latencies of a demo and their start, and leaves latencies of others", async () => {
   await using other = await createTestDatabase();
   const query = completeLatencyQuery({}, NOW);
+  const activity = { from: new Date("2026-08-25"), to: NOW, by: "code", step: "day" } as const;
   await addDemo(other, NOW);
   const atMs = NOW.getTime() - DAY_MS / 24;
   const count = { endpoint: "models", refused: 0, failed: 0, buckets: [1] };
   await addLatency(other.database, [{ atMs: atMs - (atMs % STEP_MS), count }], { processUuid: newUuid() });
+  expect(orThrow(await findActivity(other.database, activity)).length).toBeGreaterThan(90);
   await removeDemo(other.database, { secrets: openSecrets(), actor: ACTOR, now: NOW });
   const left = orThrow(await findLatency(other.database, query));
   expect(left.map(({ endpoint }) => endpoint)).toEqual(["models"]);
   expect(await listStarts(other.database, query)).toEqual([]);
+  expect(await findActivity(other.database, activity)).toEqual([]);
 });
 
 test("The history of a demo is what the rooms would have written", async () => {

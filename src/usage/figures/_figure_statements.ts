@@ -84,19 +84,23 @@ function storeOrder(sql: Sql, name: FigureName, now: Date): Fragment {
   return storeFigure(sql, name, { now, value });
 }
 
-function findNearQuota(sql: Sql, now: Date): PendingRows {
-  // A limit of 0 counts as used up. The comparison is the same as in the list of keys.
-  const limited = sql`
+/** Selects the use of this month of each license that can be near its limit. A limit of 0 is used up without any use. */
+function useOfMonth(sql: Sql, now: Date): Fragment {
+  return sql`
     select l.id as license, l.account_id as account, l.tier, ${effectiveLimit(sql)} as "limit",
-           coalesce(u.used, 0) as used
+           coalesce(u.used, 0) as used, l.expires_at
       from licenses l
       left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
      where u.license_id is not null or l.monthly_limit = 0`;
+}
+
+function findNearQuota(sql: Sql, now: Date): PendingRows {
+  // The comparison is the same as in the list of keys.
   return sql`
     with near as materialized (
       select license, account, tier, "limit", used,
              case when "limit" = 0 then 100 else least(floor(used * 100.0 / "limit"), 999)::integer end as percent
-        from (${limited}) as limited
+        from (${useOfMonth(sql, now)}) as limited
        where used * 100.0 >= "limit" * ${NEAR_QUOTA_PERCENT}::bigint
     ),
     found as materialized (
@@ -164,9 +168,15 @@ function findRunningOut(sql: Sql, now: Date): PendingRows {
             and (u.month < ${firstMonth.firstDay}::date or 0 < any(u.by_day[:${first.getUTCDate()}::integer]))
          offset 0)
     ),
+    -- In the list of keys they have no finite day.
+    used_up as (
+      select license from (${useOfMonth(sql, now)}) as limited
+       where used >= "limit" and expires_at > ${now}::timestamptz
+    ),
     found as materialized (
       select k.id as key_id, license, day
-        from running_out join keys k on k.license_id = license and k.state <> 'revoked'
+        from (select license, day from running_out union all select license, '-infinity'::date from used_up) as ending
+             join keys k on k.license_id = license and k.state <> 'revoked'
     ),
     ${replaced(sql, "figure_runs_out", "day")},
     living as materialized (select * from running_out where license in (select license from found)),

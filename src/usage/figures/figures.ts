@@ -59,7 +59,7 @@ export interface Figures {
    * revoked, and has not expired.
    */
   readonly runsOut: AsOf & {
-    /** How many keys the licenses have. */
+    /** How many keys the list of keys has: those of the licenses, and those whose quota is used up. */
     readonly keys: number;
     readonly licenses: number;
     /** At most a hundred: enterprise first, and then those that run out first. */

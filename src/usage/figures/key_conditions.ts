@@ -22,8 +22,6 @@ import { type FigureName, MOST_DAYS_LEFT, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from
 export interface StoredCondition {
   /** The figure that tells the length of the list. */
   readonly figure: FigureName;
-  /** A second figure from which the list has keys, too. */
-  readonly also?: FigureName;
   /** Selects `key_id` for each key of the list. */
   readonly select: (sql: Sql, value: number, now: Date) => Fragment;
 }
@@ -105,14 +103,10 @@ export const KEY_CONDITIONS = {
     ),
     {
       figure: "runs_out",
-      also: "near_quota",
       select: (sql, days, now) => sql`
         select key_id from figure_runs_out
-         where day between ${toDay(now)}::date and ${toDay(new Date(now.getTime() + days * DAY_MS))}::date
-         union all
-        select q.key_id
-          from figure_near_quota q join keys k on k.id = q.key_id join licenses l on l.id = k.license_id
-         where q.percent >= 100 and k.state <> 'revoked' and l.expires_at > ${now}::timestamptz`,
+         where not isfinite(day)
+            or day between ${toDay(now)}::date and ${toDay(new Date(now.getTime() + days * DAY_MS))}::date`,
     },
   ),
   refused_now: stored(

@@ -40,14 +40,12 @@ export async function findStoredLists(
   const asked = listAsked(conditions);
   if (asked.length === 0) return undefined;
   const figures = await readLengths(database);
-  const lists = asked.flatMap(([name, { figure, also, select }]) => {
+  const lists = asked.flatMap(([name, { figure, select }]) => {
     const value = Number(valueIn(conditions, name));
     const found = figures.find((each) => each.name === figure);
     const keys = found?.keys ?? found?.rows?.find(({ days }) => days === value)?.count ?? 0;
-    const more = figures.find((each) => each.name === also);
-    if (found === undefined || (also !== undefined && more === undefined)) return [];
-    const asOf = new Date(Math.min(found.asOf.getTime(), more?.asOf.getTime() ?? Number.POSITIVE_INFINITY));
-    return { name, asOf, keys: keys + (more?.keys ?? 0), select: (sql: Sql) => select(sql, value, now) };
+    if (found === undefined) return [];
+    return { name, asOf: found.asOf, keys, select: (sql: Sql) => select(sql, value, now) };
   });
   if (lists.length < asked.length) {
     const why = "the figures are not computed yet; ask again in a minute";

@@ -1,9 +1,10 @@
 /** The forecast of the stored figures: which licenses use up their quota before the month ends, and on which day. */
 import { describe, expect, test } from "bun:test";
+import { isRefusal } from "../../../src/base/refusal.ts";
 import type { Sql } from "../../../src/database/mod.ts";
 import { listKeys, revokeKey } from "../../../src/licensing/keys/mod.ts";
 import { createLicenseChanges, eraseAccount } from "../../../src/licensing/mod.ts";
-import { computeFigures, readFigures } from "../../../src/usage/figures/mod.ts";
+import { computeFigures, findStoredLists, readFigures } from "../../../src/usage/figures/mod.ts";
 import { createTestDatabase } from "../../support/database.ts";
 import { ACTOR, issue, orThrow } from "../../support/issue.ts";
 import { accountOf, uuidOf } from "../../support/keys.ts";
@@ -139,5 +140,43 @@ describe("the figure runs_out", () => {
     expect(await list()).toEqual([expect.stringMatching(/^erased-.* null$/), ...enterprise]);
     expect(Object.keys(await compute(now.toISOString()))).toEqual(["early@example.org", "late@example.org"]);
     expect(await list()).toEqual(enterprise);
+  });
+
+  test("has the keys whose quota is used up in its list, and not in its rows", async () => {
+    const now = new Date("2026-11-21T12:00:00Z");
+    await issueUsed(500, ["2026-11-20", "2026-11-21"], { email: "used-up@example.org" });
+    await issue(server.database, { email: "none@example.org", monthlyLimit: 0 });
+    await issueUsed(999, ["2026-11-21"], { email: "one-left@example.org" });
+    const revoked = await issueUsed(1_000, ["2026-11-21"], { email: "revoked@example.org" });
+    orThrow(
+      await revokeKey(
+        createLicenseChanges(server.database),
+        { uuid: uuidOf(revoked) },
+        { actor: ACTOR, now },
+      ),
+    );
+    await issueUsed(1_000, ["2026-11-21"], {
+      email: "expired@example.org",
+      expiresAt: new Date("2026-11-21T10:00:00Z"),
+    });
+    // It runs out on the 24th.
+    await issueUsed(100, days(14, 20), { email: "steady@example.org" });
+    expect(await compute(now.toISOString())).toEqual({ "steady@example.org": "2026-11-24" });
+    const listed = async (days: number) => {
+      const found = await findStoredLists(server.database, { runs_out_within: days }, now);
+      if (found === undefined || isRefusal(found)) throw new Error("No list");
+      expect(found.filter.stored?.[0]?.keys).toBe(3);
+      return (await listKeys(server.database, { now, filter: found.filter })).map(({ email }) => email);
+    };
+    expect(await listed(2)).toEqual(["used-up@example.org", "none@example.org"]);
+    expect(await listed(3)).toEqual(["used-up@example.org", "none@example.org", "steady@example.org"]);
+    // A new month has no use yet.
+    expect(await compute("2026-12-02T12:00:00Z")).toEqual({});
+    expect(
+      await listKeys(server.database, {
+        now,
+        filter: { stored: [{ keys: 1, select: (sql: Sql) => sql`select key_id from figure_runs_out` }] },
+      }),
+    ).toMatchObject([{ email: "none@example.org" }]);
   });
 });
