@@ -32,16 +32,31 @@ export async function countAnswers(
   database: Pick<Database, "read">,
   { from, to, by, step }: ActivityQuery,
 ): Promise<ActivityCount[]> {
-  return await database.read<ActivityCount>(
+  // One row with an array of each column: rows of their own would take the client several times as long, and four weeks by hour
+  // have some thousand.
+  const [found] = await database.read<Columns>(
     (sql) => sql`
-      select ${step === "month" ? sql`date_trunc('month', begins_at, 'UTC')` : sql`begins_at`} as at,
-             ${sql(by)} collate "C" as name, sum(count)::bigint as count
-        from (${step === "hour" ? hours(sql) : days(sql)}) as counted
-       where begins_at >= ${goBack(from, step, 0)}::timestamptz and begins_at < ${to}::timestamptz
-         and (${by !== "reason"}::boolean or (reason <> '' and code <> 'OK'))
-       group by 1, 2
-       order by 1, 2`,
+      select array_to_json(array_agg(extract(epoch from at)::bigint)) as seconds,
+             array_to_json(array_agg(name)) as names, array_to_json(array_agg(count)) as counts
+        from (select ${step === "month" ? sql`date_trunc('month', begins_at, 'UTC')` : sql`begins_at`} as at,
+                     ${sql(by)} collate "C" as name, sum(count)::bigint as count
+                from (${step === "hour" ? hours(sql) : days(sql)}) as counted
+               where begins_at >= ${goBack(from, step, 0)}::timestamptz and begins_at < ${to}::timestamptz
+                 and (${by !== "reason"}::boolean or (reason <> '' and code <> 'OK'))
+               group by 1, 2
+               order by 1, 2) as ordered`,
   );
+  const { seconds, names, counts } = found ?? {};
+  return (seconds ?? []).map((second, place) => {
+    return { at: new Date(second * 1_000), name: names?.[place] ?? "", count: counts?.[place] ?? 0 };
+  });
+}
+
+/** The columns of all counts, null without any: the same place of each belongs to one count. */
+interface Columns {
+  readonly seconds: readonly number[] | null;
+  readonly names: readonly string[] | null;
+  readonly counts: readonly number[] | null;
 }
 
 /** What an endpoint answered in an hour. */
