@@ -2,7 +2,7 @@
 
 import { DAY_MS, toDay } from "../../base/calendar.ts";
 import { listProcesses } from "../../database/processes/mod.ts";
-import { findMostRefused, listKeys } from "../../licensing/keys/mod.ts";
+import { findMostRefused, hasKeys } from "../../licensing/keys/mod.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import { completeQuery, findHours } from "../../usage/activity/mod.ts";
 import { readFigures } from "../../usage/figures/mod.ts";
@@ -28,16 +28,15 @@ export async function overviewPage(visit: Visit): Promise<Page> {
   const { options, now, may } = visit;
   const { database } = options;
   options.demandFigures();
-  const [{ unusual, slow, counts, refused, ...health }, notices, deed, keys, figures, use] =
+  const [{ unusual, slow, counts, refused, ...health }, notices, deed, isBegun, figures, use] =
     await Promise.all([
       findHealth(options, now),
       readOpenNotices(visit),
       describeLastDeed(visit),
-      listKeys(database, { now, filter: { limit: 1 } }),
+      hasKeys(database),
       readFigures(database),
       readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
     ]);
-  const hasKeys = keys.length > 0;
   /** When the use and the figures were counted: the page says the earliest time once. */
   const counted = [use, figures].flatMap((each) => each?.asOf.getTime() ?? []);
   const summary = summarize({ ...health, unusual, slow });
@@ -54,11 +53,11 @@ export async function overviewPage(visit: Visit): Promise<Page> {
           {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
           <ShowSlow slow={slow} /> <a href="/console/health">Show health</a>
         </p>
-        {hasKeys && figures && <KeysToLookAt />}
+        {isBegun && figures && <KeysToLookAt />}
         <OpenNoticesPanel {...notices} visit={visit} />
-        {!hasKeys && <NoKeys mayIssue={mayIssue} />}
-        {hasKeys && <Use use={use} now={now} />}
-        {hasKeys && figures === undefined && (
+        {!isBegun && <NoKeys mayIssue={mayIssue} />}
+        {isBegun && <Use use={use} now={now} />}
+        {isBegun && figures === undefined && (
           <Notice kind="warning">
             The figures about keys and customers are computed for the first time now. They appear here within
             a minute.
@@ -66,7 +65,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
         )}
         <div class="columns panels">
           <div>
-            {hasKeys && figures && (
+            {isBegun && figures && (
               <>
                 <KeysByTier {...figures.keys} />
                 <Consumers {...figures.consumers} />
@@ -74,11 +73,11 @@ export async function overviewPage(visit: Visit): Promise<Page> {
             )}
           </div>
           <div>
-            {(hasKeys || counts.size > 0) && <RefusalsOfDay counts={counts} keys={refused} />}
-            {hasKeys && figures && <Unused {...figures.unused} />}
+            {(isBegun || counts.size > 0) && <RefusalsOfDay counts={counts} keys={refused} />}
+            {isBegun && figures && <Unused {...figures.unused} />}
           </div>
         </div>
-        {hasKeys && counted.length > 0 && <AsOf at={new Date(Math.min(...counted))} now={now} />}
+        {isBegun && counted.length > 0 && <AsOf at={new Date(Math.min(...counted))} now={now} />}
       </>
     ),
   };

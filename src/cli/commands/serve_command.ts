@@ -9,7 +9,7 @@ import { INITDB_STOPPED } from "../../database/embedded/mod.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
 import { type Config, readConfig, refuseAdminListener } from "../../installation/config/mod.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
-import { countKeys } from "../../licensing/keys/mod.ts";
+import { hasKeys } from "../../licensing/keys/mod.ts";
 import { type OpenInstallation, type Service, startService } from "../../service/mod.ts";
 import { command } from "../command.ts";
 import { addDemo, completeDemo } from "../demo/add_demo.ts";
@@ -113,7 +113,7 @@ async function runService(invocation: Invocation, options: ValuesOf<typeof OPTIO
       if (options.demo)
         await showDemo(invocation, config, { opened: await opened.promise, address, issue, say });
       if (options.demo) await showDemoLogin(invocation, config, { service, login: commandTo(LOGIN), say });
-      if ((await unlessItFails(() => countKeys(service.database))) === 0)
+      if ((await unlessItFails(() => hasKeys(service.database))) === false)
         say("There are no keys yet. To issue the first key, run", { command: issue });
       await runUntilStopped(invocation, service, { config, log, signals });
     } catch (error) {

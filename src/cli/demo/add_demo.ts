@@ -7,7 +7,7 @@ import { silentLog } from "../../base/log.ts";
 import { VERSION } from "../../base/version.ts";
 import { type DatabaseSession, openDatabase, openSession } from "../../database/mod.ts";
 import type { Config } from "../../installation/config/mod.ts";
-import { countKeys, generateApiKey } from "../../licensing/keys/mod.ts";
+import { generateApiKey, hasKeys } from "../../licensing/keys/mod.ts";
 import type { Brand } from "../../licensing/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../licensing/mod.ts";
 import { addModel, parseNewModel, storeBytes, toMegabytes } from "../../models/mod.ts";
@@ -35,7 +35,7 @@ export async function addDemo(
   { installation, database, secrets }: OpenInstallation,
   options: { readonly config: Config; readonly userName: string; readonly clock: Clock },
 ): Promise<readonly DemoKey[] | undefined> {
-  if ((await countKeys(database)) > 0) return undefined;
+  if (await hasKeys(database)) return undefined;
   const { brand } = options.config;
   const now = options.clock.now();
   const actor: Actor = { kind: "command", name: options.userName, reason: DEMO_REASON };

@@ -10,7 +10,7 @@ import { isLoopback } from "../../base/listener_url.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
 import type { Config, ListenAddress } from "../../installation/config/mod.ts";
-import { countKeys } from "../../licensing/keys/mod.ts";
+import { hasKeys } from "../../licensing/keys/mod.ts";
 import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } from "../../operators/mod.ts";
 import type { Service } from "../../service/mod.ts";
 import type { Invocation } from "../invocation.ts";
@@ -30,7 +30,7 @@ export async function findDemoAddresses(
   { config, database }: { readonly config: Config; readonly database: Database },
 ): Promise<readonly ListenAddress[]> {
   if (!isPrivate(invocation, config)) return [];
-  const isDemo = (await countKeys(database)) === 0 || (await hasDemo(database));
+  const isDemo = !(await hasKeys(database)) || (await hasDemo(database));
   const taken = [config.port, config.metricsListen?.port];
   return isDemo
     ? PORTS.filter((port) => port === 0 || !taken.includes(port)).map((port) => ({ host: HOST, port }))

@@ -107,10 +107,10 @@ export async function findKey(
   return key;
 }
 
-/** Returns the number of all keys, including revoked keys. */
-export async function countKeys(database: Database): Promise<number> {
-  const [row] = await database.query<{ keys: number }>((sql) => sql`select count(*) as keys from keys`);
-  return row?.keys ?? 0;
+/** Tells whether there is any key, which can be revoked. */
+export async function hasKeys(database: Pick<Database, "read">): Promise<boolean> {
+  const rows = await database.read((sql) => sql`select from keys limit 1`);
+  return rows.length > 0;
 }
 
 interface Selection extends Reading {

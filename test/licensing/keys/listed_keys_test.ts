@@ -8,7 +8,6 @@ import { parseId, toId } from "../../../src/base/ids.ts";
 import { type Fragment, openSession, type Sql } from "../../../src/database/mod.ts";
 import type { KeyOrder, StoredOrder } from "../../../src/licensing/keys/key_filter.ts";
 import {
-  countKeys,
   countListed,
   generateApiKey,
   type IssuedKey,
@@ -232,7 +231,8 @@ describe("listKeys() with a filter", () => {
   const restricted = filters.map((filter, index) => ({ ...filter, restriction: restrictions[index % 3] }));
 
   test("listKeys() returns the same pages as a naive reference for every combination", async () => {
-    expect(all).toHaveLength(await countKeys(server.database));
+    const [row] = await server.database.query((sql) => sql`select count(*)::integer as keys from keys`);
+    expect(row).toEqual({ keys: all.length });
     const account = await largest();
     for (const [index, filter] of [...filters, ...restricted].entries()) {
       // Every second combination is one of an account, with a third of the keys.
