@@ -32,7 +32,7 @@ import {
   type OwnFeatures,
   refuseTooManyFeatures,
 } from "./features.ts";
-import { describePlaces } from "./places.ts";
+import { describePlaces, takenEffect } from "./places.ts";
 import { changedTerm, describeTerm, TERM_FIELDS, type Term } from "./terms.ts";
 import { quotaEffects, tierFeatureEffects } from "./tier_effects.ts";
 import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
@@ -112,12 +112,13 @@ function merge<Value>(
 
 /**
  * Returns the values that differ, the tier first. At `now` it also returns which features go and come with another tier,
- * and with `used`, the use of this month, whether the quota is used up by the change.
+ * and with `used`, the use of this month, whether the quota is used up by the change. With `taken` it also returns how many of the
+ * places are taken, if any are.
  */
 export function effectsOf(
   before: LicenseValues,
   after: LicenseValues,
-  { now, used }: { readonly now?: Date; readonly used?: number } = {},
+  { now, used, taken = 0 }: { readonly now?: Date; readonly used?: number; readonly taken?: number } = {},
 ): Effect[] {
   const isLess = (was: number | null, is: number | null) =>
     (is ?? Number.POSITIVE_INFINITY) < (was ?? Number.POSITIVE_INFINITY);
@@ -147,6 +148,7 @@ export function effectsOf(
           ? "shorter seats"
           : undefined,
     },
+    ...(taken > 0 ? [takenEffect(before, after, taken)] : []),
     ...ofClients(before, after),
     {
       what: "offline days",

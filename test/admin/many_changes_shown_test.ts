@@ -17,6 +17,7 @@ import {
 } from "../../src/licensing/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { placeMachine } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { use } from "./list_kit.ts";
@@ -215,6 +216,21 @@ describe("Tier, limit and machines", () => {
     const raised = await post("limit", fieldsFor(keys, { monthly_limit: "30000" }));
     expect(raised.plain).toContain("quota of the month: used up (20,422 used) → 9,578 left");
     expect(raised.plain).not.toContain("keys are refused");
+  });
+
+  test("say of which licenses more places are taken than they would have, and count these", async () => {
+    const keys = [await admin.issue({ maxMachines: 5 }), await admin.issue({ maxMachines: 5 })];
+    const [one] = keys as [IssuedKey];
+    const on = { licenseUuid: one.licenseUuid, keyUuid: uuidOf(one) };
+    for (const name of ["one", "two", "three"]) await placeMachine(admin.database, on, name);
+    const shown = await post("machines", fieldsFor(keys, { max_machines: "2" }));
+    expect(shown.plain).toContain("no place for another machine: 1 of 2 licenses");
+    expect(shown.plain).toContain("places taken: 3 of 5 → 3 of 2 no place for another machine");
+    expect(await valuesOf(one)).toMatchObject({ max_machines: 5 });
+    expect((await post("machines", shown.next)).said).toBe(
+      "Change machines: 2 licenses done. Failed: 0. Left: 0.",
+    );
+    expect(await valuesOf(one)).toMatchObject({ max_machines: 2 });
   });
 
   test.each([

@@ -263,6 +263,16 @@ describe("claviger keys machines", () => {
     expect(out).toContain("license.machines  machine limit was 5; seat minutes was 60;");
   });
 
+  test("says how many places are taken, also if the new limit is below that", async () => {
+    const key = await issue("--max-machines", "5");
+    for (const fingerprint of ["workstation-1", "workstation-2"])
+      await service.post("/v1/machines/activate", { api_key: key.api_key, fingerprint });
+    const { err } = await line.here(["keys", "machines", key.id, "--max-machines", "1"]);
+    expect(err).toContain(
+      "Changed: machines from 5 node-locked machines to 1 node-locked machine; places taken from 2 of 5 to 2 of 1\n",
+    );
+  });
+
   test("shows the places in the explanation of a key whose machines are counted", async () => {
     const whyOf = async (...args: string[]) =>
       (await line.here(["keys", "why", (await issue(...args)).id])).out;

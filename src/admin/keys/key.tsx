@@ -55,7 +55,7 @@ export const KEY_PAGE: DetailPage<ShownKey> = {
       findLicense(options.database, parseId("lic", licenseId) ?? "", { now }),
     ]);
     const keysOfLicense = countKeys(license);
-    return { ...shown, machines, keysOfLicense, remains: { files, taken: machines?.taken } };
+    return { ...shown, machines, keysOfLicense, taken: machines?.taken, remains: { files } };
   },
   show: showKey,
 };

@@ -33,8 +33,8 @@ export function describeFiles([last, ...others]: readonly OutstandingLicense[]):
 }
 
 /** Says what stays of a key whose page was read; empty if nothing does. */
-export function describeRemains({ key: { maxMachines }, remains }: ActedKey): string {
-  const { files = [], taken } = remains ?? {};
+export function describeRemains({ key: { maxMachines }, remains, taken }: ActedKey): string {
+  const { files = [] } = remains ?? {};
   const places =
     maxMachines !== null &&
     taken !== undefined &&

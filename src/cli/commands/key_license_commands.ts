@@ -295,7 +295,7 @@ async function change(
       before: renderBefore(before, after),
     },
   );
-  const effects = effectsOf(before, after, { now, used: key.used });
+  const effects = effectsOf(before, after, { now, used: key.used, taken: key.placesTaken ?? 0 });
   if (isChanged) print.note(`Changed: ${renderEffects(effects)}`);
   else
     print.note(`Nothing changed: the license has ${what.endsWith("s") ? "these" : "this"} ${what} already`);
