@@ -21,6 +21,7 @@ import { placeMachine } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { use } from "./list_kit.ts";
+import { textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -216,6 +217,27 @@ describe("Tier, limit and machines", () => {
     const raised = await post("limit", fieldsFor(keys, { monthly_limit: "30000" }));
     expect(raised.plain).toContain("quota of the month: used up (20,422 used) → 9,578 left");
     expect(raised.plain).not.toContain("keys are refused");
+  });
+
+  test("say how many keys the licenses have, selected or not, without the revoked ones", async () => {
+    const [one, old] = [await admin.issue(), await admin.issue()];
+    await rotate(one);
+    const two = await rotate(old);
+    await revokeKey(changes(), { uuid: uuidOf(old) }, by());
+    const page = await client.send("/keys/many", { cookie, form: { id: idsOf([one, two, old]) } });
+    const formOf = (action: string) => textsOf(page.text, `#${action}-form p`)[0];
+    expect(formOf("tier")).toBe(
+      "2 licenses of 2 accounts. They have 3 keys that are not revoked. For each of them:",
+    );
+    expect(formOf("suspend")).toBe("2 keys of 2 accounts. For each of them:");
+    const shown = await post("tier", fieldsFor([one, two], { tier: "commercial" }));
+    expect(shown.plain).toContain(
+      "2 licenses will change , of 2 accounts. They have 3 keys that are not revoked. Selected:",
+    );
+    const alone = await post("tier", fieldsFor([one], { tier: "commercial" }));
+    expect(alone.plain).toContain("of one account. It has 2 keys that are not revoked. Selected:");
+    const suspended = await post("suspend", fieldsFor([one, two]));
+    expect(suspended.plain).toContain("2 keys will change , of 2 accounts. Selected:");
   });
 
   test("say of which licenses more places are taken than they would have, and count these", async () => {

@@ -7,7 +7,7 @@ import { toDay } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import { listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
+import { countKeysOf, listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
 import { findTierEntitlements } from "../../licensing/mod.ts";
 import { refuseEndings } from "../../operators/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
@@ -24,6 +24,7 @@ import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
 import {
   BackToList,
   countUnits,
+  describeKeysOf,
   FORM_LIMIT_BYTES,
   FoldedKeys,
   type Selection,
@@ -100,9 +101,11 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
     listKeys(options.database, { now, filter: { uuids, newestFirst: true } }),
     findTierEntitlements(options.database),
   ]);
+  const licenses = new Set(keys.flatMap(({ licenseId }) => parseId("lic", licenseId) ?? []));
+  const keysOf = await countKeysOf(options.database, [...licenses]);
   return keys.length === 0
     ? refuseKeys("No key is selected: select keys of the list")
-    : { keys, tiers, shown, conditions, total, which };
+    : { keys, tiers, keysOf, shown, conditions, total, which };
 }
 
 async function listAll(conditions: string, visit: Visit): Promise<readonly string[] | Refusal> {
@@ -145,12 +148,12 @@ function toManyKeys(one: KeyAction): Action<Selection> {
       const units = unitsIn(of);
       if (first === undefined) return null;
       const accounts = new Set(fitting.map(({ userId }) => userId)).size;
-      const keys = units.length < fitting.length ? ` (${counted(fitting.length, "key")})` : "";
+      const keys = units.length < fitting.length ? ` (${counted(fitting.length, "selected key")})` : "";
       return (
         <>
           <p>
             <b>{`${countUnits(one, units.length)}${keys} of ${accounts === 1 ? "one account" : counted(accounts, "account")}.`}</b>{" "}
-            For each of them:
+            {describeKeysOf(one, units, of)} For each of them:
           </p>
           {/* What would be proposed for one key is not meant for all of them. */}
           <Form of={{ key: first }} field={(name) => field(name)} now={now} isMany />

@@ -17,6 +17,7 @@ import {
   BackToList,
   ChangesTable,
   countUnits,
+  describeKeysOf,
   FORM_LIMIT_BYTES,
   FoldedKeys,
   type ForeseenUnit,
@@ -84,8 +85,8 @@ export function previewPage(
       <>
         <p tabindex={-1} autofocus>
           Nothing is changed yet. <b>{`${countUnits(one, rows.length)} will change`}</b>
-          {rows.length > 0 && `, of ${accounts === 1 ? "one account" : counted(accounts, "account")}`}.
-          Selected: <Foreign text={which} />.
+          {rows.length > 0 && `, of ${accounts === 1 ? "one account" : counted(accounts, "account")}`}.{" "}
+          {describeKeysOf(one, rows, selection)} Selected: <Foreign text={which} />.
         </p>
         {losses && <Notice kind="warning">{`${losses[0]?.toUpperCase()}${losses.slice(1)}.`}</Notice>}
         {files.length > 0 && rows.length > 0 && <Notice kind="warning">{describeFiles(files)}</Notice>}
