@@ -1,7 +1,7 @@
 /** Tests every change of a key by command while a service runs: each change is in force there within a second. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
-import { toTimestamp } from "../../src/base/calendar.ts";
+import { DAY_MS, toDay, toTimestamp } from "../../src/base/calendar.ts";
 import { toHint } from "../../src/licensing/keys/mod.ts";
 import { until } from "../support/until.ts";
 import {
@@ -405,6 +405,35 @@ describe("claviger keys revoke and accounts erase", () => {
     await line.json(["keys", "revoke", key.id]);
     expect((await line.here(erase)).out).toMatch(/^Would erase usr_\w+ \(.*\), which has 1 revoked key\n$/);
     expect(await line.json(["keys", "show", key.id])).toMatchObject({ email: key.email });
+  });
+});
+
+describe("claviger, a command that ends a key", () => {
+  test("says before and after which signed licenses and places stay, as the console does", async () => {
+    const key = await issue("--max-machines", "3");
+    for (const [fingerprint, days] of Object.entries({ "workstation-1": "20", "workstation-2": "30" })) {
+      const file = ["--fingerprint", fingerprint, "--days", days, "--yes"];
+      expect((await line.here(["licenses", "export", key.id, ...file])).status).toBe(0);
+    }
+    const last = toDay(new Date(Date.now() + 30 * DAY_MS));
+    const stays = [
+      `2 signed licenses stay valid without a network, the last until ${last}.`,
+      "Machines keep their places: 2 of 3 are taken.",
+    ].join(" ");
+    const ran = async (...args: string[]) => await line.here(["keys", ...args]);
+    expect(await ran("revoke", key.id, "--dry-run")).toEqual({
+      status: 0,
+      out: `Would revoke ${key.id} (${toHint(key.api_key)}) of ${key.email}: it is active\n`,
+      err: `${stays}\n`,
+    });
+    expect((await ran("suspend", key.id)).err).toBe(`${stays}\n`);
+    expect((await ran("resume", key.id)).err).toBe("");
+    expect((await ran("rotate", key.id)).err).toEndWith(`Of the old key: ${stays}\n`);
+    const terminal = { isTyped: true, isTerminal: true, env: { NO_COLOR: "1" } };
+    const asked = await line.here(["keys", "revoke", key.id], { ...terminal, input: "no\n" });
+    expect(asked.err).toContain(`no command can undo this. ${stays} Type yes to go on: `);
+    expect(await line.json(["keys", "show", key.id])).toMatchObject({ state: "active" });
+    expect((await ran("revoke", key.id)).err).toBe(`${stays}\n`);
   });
 });
 

@@ -9,6 +9,7 @@ import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { countKeysOf, listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
 import { findTierEntitlements } from "../../licensing/mod.ts";
+import { listFilesOf } from "../../licensing/signed_licenses/mod.ts";
 import { refuseEndings } from "../../operators/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { SelectionForm, selectAgainPage } from "../frame/console/components/selection.tsx";
@@ -33,7 +34,6 @@ import {
 } from "./many_parts.tsx";
 import { previewPage } from "./many_preview.tsx";
 import { changeSome, splitId } from "./many_run.tsx";
-import { listFilesOf } from "./remains.tsx";
 
 const TOO_MANY = `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`;
 
@@ -178,7 +178,8 @@ function toManyKeys(one: KeyAction): Action<Selection> {
       if (refusal) return refusal;
       const isShown = of.keys.every(({ id }) => of.shown.get(id));
       if (isShown) return await changeSome(one, of, visit);
-      const files = group === STOP_GROUP ? await listFilesOf(visit, divide(of).fitting ?? []) : [];
+      const keys = group === STOP_GROUP ? (divide(of).fitting ?? []) : [];
+      const files = await listFilesOf(options.database, { keys, now });
       return previewPage(one, of, { ...visit, files });
     },
   });

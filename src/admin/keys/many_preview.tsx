@@ -7,7 +7,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
-import type { OutstandingLicense } from "../../licensing/signed_licenses/mod.ts";
+import { describeFiles, type OutstandingLicense } from "../../licensing/signed_licenses/mod.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
@@ -29,7 +29,6 @@ import {
   unitsOf,
   visitOfOne,
 } from "./many_parts.tsx";
-import { describeFiles } from "./remains.tsx";
 
 /** What the failures of a run add to its form. */
 const MOST_FAILURE_BYTES = 128 * 1024;
