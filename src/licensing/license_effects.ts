@@ -32,9 +32,9 @@ import {
   type OwnFeatures,
   refuseTooManyFeatures,
 } from "./features.ts";
-import { describePlaces, takenEffect } from "./places.ts";
+import { describePlaces, TAKEN, takenEffect } from "./places.ts";
 import { changedTerm, describeTerm, TERM_FIELDS, type Term } from "./terms.ts";
-import { quotaEffects, tierFeatureEffects } from "./tier_effects.ts";
+import { QUOTA, quotaEffects, tierFeatureEffects } from "./tier_effects.ts";
 import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
 import { describeUpdates, type Updates } from "./updates.ts";
 
@@ -178,6 +178,16 @@ export function effectsOf(
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Tells whether a change uses up the quota of the month, so that the service refuses the keys. */
+export function usesUp(effects: readonly Effect[]): boolean {
+  return effects.some(({ what, loss }) => what === QUOTA && loss !== undefined);
+}
+
+/** Tells whether a change leaves fewer places than are taken, so that no other machine gets one. */
+export function isBelowTaken(effects: readonly Effect[]): boolean {
+  return effects.some(({ what, loss }) => what === TAKEN && loss !== undefined);
 }
 
 /** Returns what differs of what clients may do with machines: also the usual, where seats decide it and machines are counted. */

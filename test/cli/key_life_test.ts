@@ -188,6 +188,26 @@ describe("claviger keys limit", () => {
   });
 });
 
+describe("claviger, a limit that is used up already", () => {
+  test("is reported with the number of keys that are refused from now on", async () => {
+    const key = await issue();
+    await line.json(["keys", "rotate", key.id]);
+    await use(key.api_key, 3);
+    const refused =
+      /^The quota is used up: the service refuses all keys of the license from now on until \d{4}-\d\d-01, 2 that are not revoked$/m;
+    const enough = await line.here(["keys", "limit", key.id, "4"]);
+    expect(enough.err).not.toMatch(refused);
+    const { err } = await line.here(["keys", "limit", key.id, "3"]);
+    expect(err).toContain(
+      "Changed: monthly limit from 4 to 3; quota of the month from 1 left to used up (3 used)\n",
+    );
+    expect(err).toMatch(refused);
+    await expectSoon(key.api_key, { status: 429 });
+    // It is used up before as well.
+    expect((await line.here(["keys", "limit", key.id, "2"])).err).not.toMatch(refused);
+  });
+});
+
 describe("claviger keys feature", () => {
   const once = "give the end once: with --until for all named features, or behind each name";
   const alone = "with --as-tier give names alone, such as streaming";

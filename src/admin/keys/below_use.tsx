@@ -6,7 +6,7 @@
 import { monthOf } from "../../base/calendar.ts";
 import type { Refusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import type { Effect } from "../../licensing/mod.ts";
+import { type Effect, isBelowTaken, usesUp } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { CONSENT, Consent } from "../frame/console/components/consent.tsx";
 import { refuseFields } from "../frame/console/form_fields.ts";
@@ -23,15 +23,6 @@ export function BelowUseField({
   return <Consent field={field} name="below_use" label={label} />;
 }
 
-/** Tells whether a change uses up the quota of the month. */
-export function usesUp(effects: readonly Effect[]): boolean {
-  return loses("quota of the month", effects);
-}
-
-function loses(name: string, effects: readonly Effect[]): boolean {
-  return effects.some(({ what, loss }) => what === name && loss !== undefined);
-}
-
 /** Refuses a change to a limit below the use without the box; undefined for another change. */
 export function askForBelowUse(of: ActedKey, effects: readonly Effect[], now: Date): Refusal | undefined {
   const ask = (why: string) =>
@@ -42,7 +33,7 @@ export function askForBelowUse(of: ActedKey, effects: readonly Effect[], now: Da
       `${renderCount(of.key.used)} are used this month, so the service would refuse the keys of the license until ${end}`,
     );
   }
-  if (!loses("places taken", effects)) return undefined;
+  if (!isBelowTaken(effects)) return undefined;
   const taken = takenOf(of);
   return ask(
     `${counted(taken, "place")} ${taken === 1 ? "is" : "are"} taken: the machines would keep them, but no other machine would get one until fewer are taken than the limit`,

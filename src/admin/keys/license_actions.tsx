@@ -17,6 +17,7 @@ import {
   oneYearAfter,
   renewedByYear,
   TIERS,
+  usesUp,
 } from "../../licensing/mod.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action } from "../frame/console/action.ts";
@@ -25,7 +26,7 @@ import { SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Day } from "../frame/console/components/values.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { BELOW_USE_ENTRY, BelowUseField, usesUp } from "./below_use.tsx";
+import { BELOW_USE_ENTRY, BelowUseField } from "./below_use.tsx";
 import { changesLicense, effectsOfChange, forAllKeys } from "./changes_license.ts";
 import { exportLicense } from "./export_license.tsx";
 import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay, takenOf } from "./key_action.ts";
