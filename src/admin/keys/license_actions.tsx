@@ -195,7 +195,7 @@ export const changeMachines: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field, isMany }) => (
     <>
-      <p>{`${forAllKeys(of)} A limit below the places that are taken ends none of them: the machines keep them, and no other machine gets one until fewer are taken. Other seat minutes count from the change on: an active machine that sends no heartbeat within them loses its place. Without a limit every machine loses its place, unless a license that was signed for it holds the place.`}</p>
+      <p>{`${forAllKeys(of)} A limit below the places that are taken ends none of them: the machines keep them, and no other machine gets one until fewer are taken. Other seat minutes count from the change on: a machine that sends no heartbeat within them loses its place. Without a limit every machine loses its place. A license that was signed for a machine holds its place in both cases.`}</p>
       {!isMany && <p>{`Now: ${describePlaces(of.key)}. ${placesOf(of)}`}</p>}
       <PlacesFields field={field} of={of.key} />
       {!isMany && takenOf(of) > 0 && (
