@@ -32,9 +32,9 @@ import {
   type OwnFeatures,
   refuseTooManyFeatures,
 } from "./features.ts";
-import { describePlaces } from "./places.ts";
+import { describePlaces, TAKEN, takenEffect } from "./places.ts";
 import { changedTerm, describeTerm, TERM_FIELDS, type Term } from "./terms.ts";
-import { quotaEffects, tierFeatureEffects } from "./tier_effects.ts";
+import { QUOTA, quotaEffects, tierFeatureEffects } from "./tier_effects.ts";
 import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
 import { describeUpdates, type Updates } from "./updates.ts";
 
@@ -112,12 +112,13 @@ function merge<Value>(
 
 /**
  * Returns the values that differ, the tier first. At `now` it also returns which features go and come with another tier,
- * and with `used`, the use of this month, whether the quota is used up by the change.
+ * and with `used`, the use of this month, whether the quota is used up by the change. With `taken` it also returns how many of the
+ * places are taken, if any are.
  */
 export function effectsOf(
   before: LicenseValues,
   after: LicenseValues,
-  { now, used }: { readonly now?: Date; readonly used?: number } = {},
+  { now, used, taken = 0 }: { readonly now?: Date; readonly used?: number; readonly taken?: number } = {},
 ): Effect[] {
   const isLess = (was: number | null, is: number | null) =>
     (is ?? Number.POSITIVE_INFINITY) < (was ?? Number.POSITIVE_INFINITY);
@@ -147,6 +148,7 @@ export function effectsOf(
           ? "shorter seats"
           : undefined,
     },
+    ...(taken > 0 ? [takenEffect(before, after, taken)] : []),
     ...ofClients(before, after),
     {
       what: "offline days",
@@ -176,6 +178,16 @@ export function effectsOf(
     { what: "external id", from: before.externalId ?? "none", to: after.externalId ?? "none" },
   ];
   return effects.filter(({ from, to }) => from !== to);
+}
+
+/** Tells whether a change uses up the quota of the month, so that the service refuses the keys. */
+export function usesUp(effects: readonly Effect[]): boolean {
+  return effects.some(({ what, loss }) => what === QUOTA && loss !== undefined);
+}
+
+/** Tells whether a change leaves fewer places than are taken, so that no other machine gets one. */
+export function isBelowTaken(effects: readonly Effect[]): boolean {
+  return effects.some(({ what, loss }) => what === TAKEN && loss !== undefined);
 }
 
 /** Returns what differs of what clients may do with machines: also the usual, where seats decide it and machines are counted. */

@@ -82,6 +82,7 @@ export {
   changedValues,
   type Effect,
   effectsOf,
+  isBelowTaken,
   type LicenseChange,
   type LicenseValues,
   refuseEarlierEnd,
@@ -89,6 +90,7 @@ export {
   refuseTooMuch,
   renderBefore,
   renderEffects,
+  usesUp,
   valueEffectsOf,
 } from "./license_effects.ts";
 export {

@@ -67,6 +67,26 @@ export function describePlaces({ maxMachines, seatMinutes }: Places): string {
   return `${machines} that ${maxMachines === 1 ? "checks" : "check"} in within ${describeMinutes(seatMinutes)}`;
 }
 
+/** The name of the effect of {@linkcode takenEffect}. */
+export const TAKEN = "places taken";
+
+/**
+ * Says how many places are taken, of how many before and after. A lower limit than that ends no place, but no other machine
+ * gets one until fewer are taken.
+ */
+export function takenEffect(
+  before: Pick<Places, "maxMachines">,
+  after: Pick<Places, "maxMachines">,
+  taken: number,
+) {
+  const describe = ({ maxMachines }: Pick<Places, "maxMachines">) =>
+    maxMachines === null ? "only by signed licenses" : `${renderCount(taken)} of ${renderCount(maxMachines)}`;
+  const most = after.maxMachines ?? Number.POSITIVE_INFINITY;
+  const isBelow = most < taken && most < (before.maxMachines ?? Number.POSITIVE_INFINITY);
+  const loss = isBelow ? "no place for another machine" : undefined;
+  return { what: TAKEN, from: describe(before), to: describe(after), loss };
+}
+
 /** Describes a time in the largest unit of which it has a whole number. */
 function describeMinutes(minutes: number): string {
   if (minutes % DAY_MINUTES === 0) return counted(minutes / DAY_MINUTES, "day");

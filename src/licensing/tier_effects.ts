@@ -28,12 +28,15 @@ interface Limited {
   readonly monthlyLimit: number | null;
 }
 
+/** The name of the effect of {@linkcode quotaEffects}. */
+export const QUOTA = "quota of the month";
+
 /** Says that a change of the limit uses up the quota of the month, so that the service refuses the keys, or ends that. */
 export function quotaEffects(before: Limited, after: Limited, used: number) {
   if (isUsedUp(before, used) === isUsedUp(after, used)) return [];
   const loss = isUsedUp(after, used) ? "keys are refused" : undefined;
   const [from, to] = [describeQuota(before, used), describeQuota(after, used)];
-  return [{ what: "quota of the month", from, to, loss }];
+  return [{ what: QUOTA, from, to, loss }];
 }
 
 function isUsedUp({ monthlyLimit }: Limited, used: number): boolean {

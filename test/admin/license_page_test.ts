@@ -143,6 +143,45 @@ describe("The page of a license", () => {
     expect(textsOf(lower.text, ".notice")[0]).toContain("7 a month, of which 20,422 are used.");
   });
 
+  test("changes the machine limit to less than the places that are taken only with the box that says so", async () => {
+    const key = await admin.issue({ maxMachines: 5 });
+    const on = { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) };
+    for (const name of ["one", "two", "three"]) await placeMachine(admin.database, on, name);
+    const path = `/licenses/${toId("lic", key.licenseUuid)}`;
+    const limitOf = async () => (await admin.call("GET", path)).body.max_machines;
+    const holding = async () =>
+      (await admin.call("GET", `/machines?license=${toId("lic", key.licenseUuid)}&state=active`)).body.data;
+    for (const page of [path, `/keys/${key.id}`]) {
+      expect(textsOf((await open(page)).text, "#machines-form")[0]).toContain(
+        "Now: 5 node-locked machines. Places taken: 3 of 5.",
+      );
+      const refused = await client.submit(`${page}/machines`, { cookie, form: { max_machines: "2" } });
+      expect(refused.status).toBe(400);
+      expect(textsOf(refused.text, "#machines .error")).toEqual([
+        "3 places are taken: the machines would keep them, but no other machine would get one until fewer are taken than the limit. Check the box if that is meant",
+      ]);
+      expect(await limitOf()).toBe(5);
+    }
+    const enough = await client.submit(`${path}/machines`, { cookie, form: { max_machines: "3" } });
+    expect(textsOf(enough.text, ".notice")[0]).toContain("machine limit: 5 → 3.");
+    const meant = { max_machines: "2", below_use: "yes" };
+    const { text } = await client.submit(`${path}/machines`, { cookie, form: meant });
+    expect(textsOf(text, ".notice")[0]).toContain("machine limit: 3 → 2.");
+    expect(textsOf(text, ".notice")[0]).toContain("Places taken: 3 of 2.");
+    // As the form said: no machine has lost its place, and no other gets one.
+    expect(await holding()).toHaveLength(3);
+    await expect(placeMachine(admin.database, on, "four")).rejects.toThrow();
+    // The limit is below the use before as well.
+    const same = await client.submit(`${path}/machines`, {
+      cookie,
+      form: { max_machines: "2", seat_minutes: "43200" },
+    });
+    expect(textsOf(same.text, ".notice")[0]).toContain("seat minutes: none → 43,200.");
+    await client.submit(`${path}/machines`, { cookie, form: { max_machines: "" } });
+    expect(await limitOf()).toBe(null);
+    expect(await holding()).toEqual([]);
+  });
+
   test("is titled by the customer, as are those of a key and a machine, and names the id below", async () => {
     const names = { name: "Ada <b>", organization: "Compiler Labs" };
     const key = await admin.issue({ email: "named@license.example", maxMachines: 2, ...names });

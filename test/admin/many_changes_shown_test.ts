@@ -17,9 +17,11 @@ import {
 } from "../../src/licensing/mod.ts";
 import { ACTOR, BRAND, orThrow } from "../support/issue.ts";
 import { uuidOf } from "../support/keys.ts";
+import { placeMachine } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { use } from "./list_kit.ts";
+import { textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -215,6 +217,42 @@ describe("Tier, limit and machines", () => {
     const raised = await post("limit", fieldsFor(keys, { monthly_limit: "30000" }));
     expect(raised.plain).toContain("quota of the month: used up (20,422 used) → 9,578 left");
     expect(raised.plain).not.toContain("keys are refused");
+  });
+
+  test("say how many keys the licenses have, selected or not, without the revoked ones", async () => {
+    const [one, old] = [await admin.issue(), await admin.issue()];
+    await rotate(one);
+    const two = await rotate(old);
+    await revokeKey(changes(), { uuid: uuidOf(old) }, by());
+    const page = await client.send("/keys/many", { cookie, form: { id: idsOf([one, two, old]) } });
+    const formOf = (action: string) => textsOf(page.text, `#${action}-form p`)[0];
+    expect(formOf("tier")).toBe(
+      "2 licenses of 2 accounts. They have 3 keys that are not revoked. For each of them:",
+    );
+    expect(formOf("suspend")).toBe("2 keys of 2 accounts. For each of them:");
+    const shown = await post("tier", fieldsFor([one, two], { tier: "commercial" }));
+    expect(shown.plain).toContain(
+      "2 licenses will change , of 2 accounts. They have 3 keys that are not revoked. Selected:",
+    );
+    const alone = await post("tier", fieldsFor([one], { tier: "commercial" }));
+    expect(alone.plain).toContain("of one account. It has 2 keys that are not revoked. Selected:");
+    const suspended = await post("suspend", fieldsFor([one, two]));
+    expect(suspended.plain).toContain("2 keys will change , of 2 accounts. Selected:");
+  });
+
+  test("say of which licenses more places are taken than they would have, and count these", async () => {
+    const keys = [await admin.issue({ maxMachines: 5 }), await admin.issue({ maxMachines: 5 })];
+    const [one] = keys as [IssuedKey];
+    const on = { licenseUuid: one.licenseUuid, keyUuid: uuidOf(one) };
+    for (const name of ["one", "two", "three"]) await placeMachine(admin.database, on, name);
+    const shown = await post("machines", fieldsFor(keys, { max_machines: "2" }));
+    expect(shown.plain).toContain("no place for another machine: 1 of 2 licenses");
+    expect(shown.plain).toContain("places taken: 3 of 5 → 3 of 2 no place for another machine");
+    expect(await valuesOf(one)).toMatchObject({ max_machines: 5 });
+    expect((await post("machines", shown.next)).said).toBe(
+      "Change machines: 2 licenses done. Failed: 0. Left: 0.",
+    );
+    expect(await valuesOf(one)).toMatchObject({ max_machines: 2 });
   });
 
   test.each([

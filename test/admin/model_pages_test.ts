@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { parseId } from "../../src/base/ids.ts";
 import { findRegistered, retireVersion } from "../../src/models/mod.ts";
 import type { Role } from "../../src/operators/mod.ts";
+import { computeFigures } from "../../src/usage/figures/mod.ts";
 import { ACTOR } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { useAdmin } from "../support/use.ts";
@@ -108,6 +109,47 @@ describe("The page of a model", () => {
     const { status, text } = await client.send("/models/%3Cscript%3E", { cookie: viewer });
     expect(status).toBe(404);
     expect(text).toContain("Cannot show model: no model has that name.");
+  });
+});
+
+describe("The forms that withdraw a model or a version", () => {
+  const own = useAdmin();
+  const its = createConsoleClient(own);
+
+  test("say before how many keys of which tiers see none then", async () => {
+    const { cookie } = await its.logIn("editor");
+    const show = async (name: string) => (await its.send(`/models/${name}`, { cookie })).text;
+    const addTo = (fields: object) => addNewModel(own.database, fields, { now: own.clock.now() });
+    for (const version of ["1.0.0", "1.1.0"])
+      await addTo({ name: "paid", version, requiresLicense: "commercial" });
+    expect(textsOf(await show("paid"), "#remove-form")[0]).toContain(
+      "Now all active keys of the tiers commercial, enterprise can see 1.1.0.",
+    );
+    for (const tier of ["free", "commercial", "commercial", "enterprise"] as const) await own.issue({ tier });
+    await issueRevoked(own, { tier: "commercial" });
+    await computeFigures(own.database, { clock: own.clock });
+    const text = await show("paid");
+    const seen = "3 active keys of the tiers commercial, enterprise";
+    expect(textsOf(text, ".facts dd").join(" ")).toContain(`${seen}, counted`);
+    const stays = "Clients that have the file already can go on using it.";
+    expect(textsOf(text, "#remove-form")[0]).toContain(
+      `Now ${seen} can see 1.1.0. After the change no client sees any version of the model. Clients can still download its files by name and version. ${stays}`,
+    );
+    expect(textsOf(text, "#retire-form")[0]).toContain(
+      `${stays} If it is 1.1.0, which ${seen} can see now, no client sees any version of the model until another one is added. If it is another version, clients still see 1.1.0,`,
+    );
+    const submit = async (action: string, form: Record<string, string>) =>
+      textsOf((await its.submit(`/models/paid/${action}`, { cookie, form })).text, ".notice")[0];
+    expect(await submit("retire", { version: "1.0.0" })).toContain(`Clients still see 1.1.0. ${stays}`);
+    expect(await submit("retire", { version: "1.1.0" })).toContain(
+      `No client sees any version of the model. ${stays}`,
+    );
+    expect(textsOf(await show("paid"), ".facts dd").join(" ")).not.toContain("active keys");
+    const owner = await own.issue({ email: "owner@example.org", tier: "enterprise" });
+    await addTo({ name: "private", ownerUuid: parseId("usr", owner.userId), requiresLicense: "enterprise" });
+    expect(textsOf(await show("private"), "#remove-form")[0]).toContain(
+      "Now 1 active key of the account owner@example.org can see 1.0.0.",
+    );
   });
 });
 

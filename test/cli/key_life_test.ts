@@ -1,7 +1,7 @@
 /** Tests every change of a key by command while a service runs: each change is in force there within a second. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
-import { toTimestamp } from "../../src/base/calendar.ts";
+import { DAY_MS, toDay, toTimestamp } from "../../src/base/calendar.ts";
 import { toHint } from "../../src/licensing/keys/mod.ts";
 import { until } from "../support/until.ts";
 import {
@@ -188,6 +188,26 @@ describe("claviger keys limit", () => {
   });
 });
 
+describe("claviger, a limit that is used up already", () => {
+  test("is reported with the number of keys that are refused from now on", async () => {
+    const key = await issue();
+    await line.json(["keys", "rotate", key.id]);
+    await use(key.api_key, 3);
+    const refused =
+      /^The quota is used up: the service refuses all keys of the license from now on until \d{4}-\d\d-01, 2 that are not revoked$/m;
+    const enough = await line.here(["keys", "limit", key.id, "4"]);
+    expect(enough.err).not.toMatch(refused);
+    const { err } = await line.here(["keys", "limit", key.id, "3"]);
+    expect(err).toContain(
+      "Changed: monthly limit from 4 to 3; quota of the month from 1 left to used up (3 used)\n",
+    );
+    expect(err).toMatch(refused);
+    await expectSoon(key.api_key, { status: 429 });
+    // It is used up before as well.
+    expect((await line.here(["keys", "limit", key.id, "2"])).err).not.toMatch(refused);
+  });
+});
+
 describe("claviger keys feature", () => {
   const once = "give the end once: with --until for all named features, or behind each name";
   const alone = "with --as-tier give names alone, such as streaming";
@@ -261,6 +281,16 @@ describe("claviger keys machines", () => {
     expect(await machines("--max-machines", "none")).toMatchObject(places(null, null));
     const { out } = await line.here(["audit", "--key", key.id, "--limit", "2"]);
     expect(out).toContain("license.machines  machine limit was 5; seat minutes was 60;");
+  });
+
+  test("says how many places are taken, also if the new limit is below that", async () => {
+    const key = await issue("--max-machines", "5");
+    for (const fingerprint of ["workstation-1", "workstation-2"])
+      await service.post("/v1/machines/activate", { api_key: key.api_key, fingerprint });
+    const { err } = await line.here(["keys", "machines", key.id, "--max-machines", "1"]);
+    expect(err).toContain(
+      "Changed: machines from 5 node-locked machines to 1 node-locked machine; places taken from 2 of 5 to 2 of 1\n",
+    );
   });
 
   test("shows the places in the explanation of a key whose machines are counted", async () => {
@@ -395,6 +425,35 @@ describe("claviger keys revoke and accounts erase", () => {
     await line.json(["keys", "revoke", key.id]);
     expect((await line.here(erase)).out).toMatch(/^Would erase usr_\w+ \(.*\), which has 1 revoked key\n$/);
     expect(await line.json(["keys", "show", key.id])).toMatchObject({ email: key.email });
+  });
+});
+
+describe("claviger, a command that ends a key", () => {
+  test("says before and after which signed licenses and places stay, as the console does", async () => {
+    const key = await issue("--max-machines", "3");
+    for (const [fingerprint, days] of Object.entries({ "workstation-1": "20", "workstation-2": "30" })) {
+      const file = ["--fingerprint", fingerprint, "--days", days, "--yes"];
+      expect((await line.here(["licenses", "export", key.id, ...file])).status).toBe(0);
+    }
+    const last = toDay(new Date(Date.now() + 30 * DAY_MS));
+    const stays = [
+      `2 signed licenses stay valid without a network, the last until ${last}.`,
+      "Machines keep their places: 2 of 3 are taken.",
+    ].join(" ");
+    const ran = async (...args: string[]) => await line.here(["keys", ...args]);
+    expect(await ran("revoke", key.id, "--dry-run")).toEqual({
+      status: 0,
+      out: `Would revoke ${key.id} (${toHint(key.api_key)}) of ${key.email}: it is active\n`,
+      err: `${stays}\n`,
+    });
+    expect((await ran("suspend", key.id)).err).toBe(`${stays}\n`);
+    expect((await ran("resume", key.id)).err).toBe("");
+    expect((await ran("rotate", key.id)).err).toEndWith(`Of the old key: ${stays}\n`);
+    const terminal = { isTyped: true, isTerminal: true, env: { NO_COLOR: "1" } };
+    const asked = await line.here(["keys", "revoke", key.id], { ...terminal, input: "no\n" });
+    expect(asked.err).toContain(`no command can undo this. ${stays} Type yes to go on: `);
+    expect(await line.json(["keys", "show", key.id])).toMatchObject({ state: "active" });
+    expect((await ran("revoke", key.id)).err).toBe(`${stays}\n`);
   });
 });
 

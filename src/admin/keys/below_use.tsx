@@ -1,30 +1,41 @@
 /** @jsxImportSource hono/jsx */
-/** A limit below the use of the month makes the service refuse the keys of the license: only if the form says so. */
+/**
+ * A limit below the use: with such a monthly limit the service refuses the keys of the license, with such a machine limit it
+ * refuses other machines. One license gets it only if the form says so.
+ */
 import { monthOf } from "../../base/calendar.ts";
 import type { Refusal } from "../../base/refusal.ts";
-import { renderCount } from "../../base/render_count.ts";
-import type { Effect } from "../../licensing/mod.ts";
+import { counted, renderCount } from "../../base/render_count.ts";
+import { type Effect, isBelowTaken, usesUp } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { CONSENT, Consent } from "../frame/console/components/consent.tsx";
 import { refuseFields } from "../frame/console/form_fields.ts";
-import type { ActedKey } from "./key_action.ts";
+import { type ActedKey, takenOf } from "./key_action.ts";
 
 /** The field of the box. */
 export const BELOW_USE_ENTRY = { below_use: CONSENT } as const;
 
 /** The box that allows a limit which is used up already. */
-export function BelowUseField({ field }: Pick<FormProps<unknown>, "field">) {
-  return <Consent field={field} name="below_use" label="The limit may be used up already" />;
+export function BelowUseField({
+  field,
+  label = "The limit may be used up already",
+}: Pick<FormProps<unknown>, "field"> & { readonly label?: string }) {
+  return <Consent field={field} name="below_use" label={label} />;
 }
 
-/** Tells whether a change uses up the quota of the month. */
-export function usesUp(effects: readonly Effect[]): boolean {
-  return effects.some(({ what, loss }) => what === "quota of the month" && loss !== undefined);
-}
-
-/** Refuses a change that uses up the quota without the box. */
-export function askForBelowUse({ key: { used } }: ActedKey, now: Date): Refusal {
-  const end = monthOf(now.getTime()).resetsAt.slice(0, 10);
-  const error = `${renderCount(used)} are used this month, so the service would refuse the keys of the license until ${end}. Check the box if that is meant`;
-  return refuseFields([{ field: "below_use", error }]);
+/** Refuses a change to a limit below the use without the box; undefined for another change. */
+export function askForBelowUse(of: ActedKey, effects: readonly Effect[], now: Date): Refusal | undefined {
+  const ask = (why: string) =>
+    refuseFields([{ field: "below_use", error: `${why}. Check the box if that is meant` }]);
+  if (usesUp(effects)) {
+    const end = monthOf(now.getTime()).resetsAt.slice(0, 10);
+    return ask(
+      `${renderCount(of.key.used)} are used this month, so the service would refuse the keys of the license until ${end}`,
+    );
+  }
+  if (!isBelowTaken(effects)) return undefined;
+  const taken = takenOf(of);
+  return ask(
+    `${counted(taken, "place")} ${taken === 1 ? "is" : "are"} taken: the machines would keep them, but no other machine would get one until fewer are taken than the limit`,
+  );
 }

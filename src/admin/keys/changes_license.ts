@@ -19,8 +19,8 @@ import {
 import type { Change } from "../frame/console/action.ts";
 import { askForShorten } from "../frame/console/components/end.tsx";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
-import { askForBelowUse, usesUp } from "./below_use.tsx";
-import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, uuidOf } from "./key_action.ts";
+import { askForBelowUse } from "./below_use.tsx";
+import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, takenOf, uuidOf } from "./key_action.ts";
 import { proofForDays, proofForEnd } from "./license_fields.tsx";
 
 /** Says which keys a change of the license changes, before and after: how many, where the page knows it. */
@@ -33,7 +33,7 @@ export function forAllKeys({ keysOfLicense: keys }: ActedKey): string {
 interface Wanted extends LicenseChange {
   /** The expiry may become earlier. */
   readonly shorten?: boolean | undefined;
-  /** The quota of the month may be used up by the change; undefined where the change cannot do that. */
+  /** The new limit may be below the use; undefined where the change cannot do that. */
   readonly belowUse?: boolean | undefined;
 }
 
@@ -77,8 +77,11 @@ export function changesLicense<Entries extends v.ObjectEntries>(
       if (isRefusal(wanted)) return wanted;
       const { shorten, belowUse, ...change } = wanted;
       // The page of many keys has shown it before.
-      if (belowUse === false && of.seen === undefined && usesUp(effectsOfChange(of, change, by.now)))
-        return askForBelowUse(of, by.now);
+      const asked =
+        belowUse === false && of.seen === undefined
+          ? askForBelowUse(of, effectsOfChange(of, change, by.now), by.now)
+          : undefined;
+      if (asked !== undefined) return asked;
       const options = { ...by, change, shorten, seen: of.seen };
       const changes = visit.options.licenseChanges;
       const result = await changeLicense(changes, nameOf(of), options);
@@ -90,7 +93,7 @@ export function changesLicense<Entries extends v.ObjectEntries>(
 /** Returns what a change makes of the license: what its customer gains and loses. */
 export function effectsOfChange(of: ActedKey, change: LicenseChange, now: Date): readonly Effect[] {
   const [before, after] = valuesBeforeAndAfter(of, change);
-  return effectsOf(before, after, { now, used: of.key.used });
+  return effectsOf(before, after, { now, used: of.key.used, taken: takenOf(of) });
 }
 
 function valuesBeforeAndAfter(of: ActedKey, change: LicenseChange): [LicenseValues, LicenseValues] {

@@ -5,6 +5,7 @@ import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
 import { describePlaces, describeTerm, findLicense, refuseUnknownKey } from "../../licensing/mod.ts";
+import { listFilesOf } from "../../licensing/signed_licenses/mod.ts";
 import { findTextsToday, findUsageByDay, type TextsToday } from "../../usage/mod.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
@@ -28,7 +29,6 @@ import { KEY_ACTIONS } from "./actions.ts";
 import { type ActedKey, countKeys, uuidOf, withTiers } from "./key_action.ts";
 import { CustomerSees, describeLimits, RefusalsOfKey } from "./key_answer.tsx";
 import { Why } from "./key_why.tsx";
-import { listFilesOf } from "./remains.tsx";
 
 interface ShownKey extends KeyExplanation, ActedKey {
   readonly key: KeySummary;
@@ -50,12 +50,12 @@ export const KEY_PAGE: DetailPage<ShownKey> = {
     const { licenseId } = explained.key;
     const [shown, files, machines, license] = await Promise.all([
       withTiers(options.database, explained),
-      listFilesOf(visit, [explained.key]),
+      listFilesOf(options.database, { keys: [explained.key], now }),
       readMachines(visit, { license: licenseId }),
       findLicense(options.database, parseId("lic", licenseId) ?? "", { now }),
     ]);
     const keysOfLicense = countKeys(license);
-    return { ...shown, machines, keysOfLicense, remains: { files, taken: machines?.taken } };
+    return { ...shown, machines, keysOfLicense, taken: machines?.taken, remains: { files } };
   },
   show: showKey,
 };

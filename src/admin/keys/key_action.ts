@@ -24,11 +24,9 @@ export interface ActedKey extends Pick<KeyExplanation, "key"> {
   /** How many keys of the license are not revoked; undefined where that is not known. */
   readonly keysOfLicense?: number | undefined;
   /** What goes on working when the key is ended; undefined for a row of a list. */
-  readonly remains?: {
-    readonly files: readonly OutstandingLicense[];
-    /** How many places of the license machines hold; undefined if the operator may not see machines. */
-    readonly taken: number | undefined;
-  };
+  readonly remains?: { readonly files: readonly OutstandingLicense[] };
+  /** How many places of the license machines hold; undefined for a row of a list, and if the operator may not see machines. */
+  readonly taken?: number | undefined;
 }
 export type KeyAction = Action<ActedKey>;
 
@@ -44,6 +42,11 @@ export const OF_LICENSE = { one: "license", idOf: ({ key }: ActedKey) => key.lic
 export function countKeys(license: Pick<LicenseSummary, "keys"> | undefined): number | undefined {
   if (license === undefined || license.keys.length === MAX_KEYS) return undefined;
   return license.keys.filter(({ state }) => state !== "revoked").length;
+}
+
+/** Returns how many places of the license machines hold. A row of a list counts them up to `MOST_PLACES`. */
+export function takenOf({ taken, key: { placesTaken } }: ActedKey): number {
+  return taken ?? placesTaken ?? 0;
 }
 
 /** Adds the values of each tier to what a page shows. */

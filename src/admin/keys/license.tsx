@@ -57,6 +57,7 @@ const MOST_FILES = 20;
 /** A license with the key through which the actions change it: the newest that is not revoked, or the newest one. */
 interface ActedLicense extends ActedKey {
   readonly license: LicenseSummary;
+  readonly machines: Awaited<ReturnType<typeof readMachines>>;
 }
 
 export const LICENSE_PAGE: DetailPage<ActedLicense> = {
@@ -64,20 +65,26 @@ export const LICENSE_PAGE: DetailPage<ActedLicense> = {
   scope: "keys:read",
   addressOf: ({ license }) => `/licenses/${license.id}`,
   actions: LICENSE_ACTIONS,
-  async find({ options: { database }, params, now }) {
+  async find(visit) {
+    const { options, params, now } = visit;
+    const { database } = options;
     const named = licenseFor("show license").read(params);
     if (isRefusal(named)) return named;
     const license = await findLicense(database, named.uuid, { now });
     const newest = license?.keys.find(({ state }) => state !== "revoked") ?? license?.keys[0];
     const key = newest && (await findKey(database, { uuid: parseId("key", newest.id) ?? "" }, { now }));
-    return license && key
-      ? await withTiers(database, { license, key, keysOfLicense: countKeys(license) })
-      : refuseUnknownLicense(named.what, named.uuid);
+    if (license === undefined || key === undefined) return refuseUnknownLicense(named.what, named.uuid);
+    const machines = await readMachines(visit, { license: license.id });
+    const counts = { keysOfLicense: countKeys(license), taken: machines?.taken };
+    return await withTiers(database, { license, key, machines, ...counts });
   },
   show: showLicense,
 };
 
-async function showLicense({ license, key }: ActedLicense, visit: Visit): Promise<Detail | Refusal> {
+async function showLicense(
+  { license, key, machines }: ActedLicense,
+  visit: Visit,
+): Promise<Detail | Refusal> {
   const { options, now, query } = visit;
   const { values } = readConditions(query, { ...MONTH_ENTRY, done: TEXT, open: TEXT, from: TEXT });
   if (isRefusal(values)) return values;
@@ -87,12 +94,11 @@ async function showLicense({ license, key }: ActedLicense, visit: Visit): Promis
   const licenseUuid = parseId("lic", license.id) ?? "";
   const uuids = license.keys.map(({ id }) => parseId("key", id) ?? "");
   const accountUuid = parseId("usr", license.userId) ?? "";
-  const [use, keys, files, history, machines, muted] = await Promise.all([
+  const [use, keys, files, history, muted] = await Promise.all([
     readUse(visit, { of: license, month }),
     listKeys(database, { now, filter: { uuids, newestFirst: true } }),
     listOutstanding(database, { now, licenseUuid, limit: MOST_FILES }),
     readHistory(database, { licenseUuid }),
-    readMachines(visit, of),
     listMuted(database, { about: { licenseUuid, accountUuid } }),
   ]);
   return {

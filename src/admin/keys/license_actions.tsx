@@ -17,6 +17,7 @@ import {
   oneYearAfter,
   renewedByYear,
   TIERS,
+  usesUp,
 } from "../../licensing/mod.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../frame/api/fields.ts";
 import { action } from "../frame/console/action.ts";
@@ -25,10 +26,10 @@ import { SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Day } from "../frame/console/components/values.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { BELOW_USE_ENTRY, BelowUseField, usesUp } from "./below_use.tsx";
+import { BELOW_USE_ENTRY, BelowUseField } from "./below_use.tsx";
 import { changesLicense, effectsOfChange, forAllKeys } from "./changes_license.ts";
 import { exportLicense } from "./export_license.tsx";
-import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay } from "./key_action.ts";
+import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay, takenOf } from "./key_action.ts";
 import {
   describeLimit,
   EXPIRY_ENTRIES,
@@ -194,22 +195,26 @@ export const changeMachines: KeyAction = action({
   fits: mayStay,
   Form: ({ of, field, isMany }) => (
     <>
-      <p>{`${forAllKeys(of)} A limit below the use ends no place, and gives no new one until the use is below it. Without a limit every machine loses its place, unless a license that was signed for it holds the place.`}</p>
-      {!isMany && <p>{`Now: ${describePlaces(of.key)}.`}</p>}
+      <p>{`${forAllKeys(of)} A limit below the places that are taken ends none of them: the machines keep them, and no other machine gets one until fewer are taken. Other seat minutes count from the change on: a machine that sends no heartbeat within them loses its place. Without a limit every machine loses its place. A license that was signed for a machine holds its place in both cases.`}</p>
+      {!isMany && <p>{`Now: ${describePlaces(of.key)}. ${placesOf(of)}`}</p>}
       <PlacesFields field={field} of={of.key} />
+      {!isMany && takenOf(of) > 0 && (
+        <BelowUseField field={field} label="The machine limit may be below the places that are taken" />
+      )}
     </>
   ),
   ...changesLicense(
     "change machines",
-    PLACES_ENTRIES,
-    ({ max_machines, seat_minutes, self_releases, shows_machines }) => ({
+    { ...PLACES_ENTRIES, ...BELOW_USE_ENTRY },
+    ({ max_machines, seat_minutes, self_releases, shows_machines, below_use: belowUse }) => ({
+      belowUse,
       maxMachines: max_machines ?? null,
       seatMinutes: seat_minutes ?? null,
       selfReleases: self_releases ?? null,
       showsMachines: shows_machines ?? null,
     }),
   ),
-  done: { "license.machines": forAllKeys },
+  done: { "license.machines": (of) => `${forAllKeys(of)} ${placesOf(of)}` },
 });
 
 export const changeOfflineDays: KeyAction = action({
@@ -294,6 +299,13 @@ function OtherTiers({ of, now }: { readonly of: ActedKey; readonly now: Date }) 
       ))}
     </ul>
   );
+}
+
+/** Says how many places are taken: `Places taken: 4 of 5.` Machines that are not counted can hold some by signed licenses. */
+function placesOf(of: ActedKey): string {
+  const [taken, { maxMachines }] = [takenOf(of), of.key];
+  if (maxMachines !== null) return `Places taken: ${renderCount(taken)} of ${renderCount(maxMachines)}.`;
+  return taken === 0 ? "" : `Places that signed licenses hold: ${renderCount(taken)}.`;
 }
 
 /** Says what a change leaves of the month's quota: `500,000 a month, of which 5,300 are used.` */

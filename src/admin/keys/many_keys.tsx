@@ -7,8 +7,9 @@ import { toDay } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import { listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
+import { countKeysOf, listKeys, renderKeysCsv } from "../../licensing/keys/mod.ts";
 import { findTierEntitlements } from "../../licensing/mod.ts";
+import { listFilesOf } from "../../licensing/signed_licenses/mod.ts";
 import { refuseEndings } from "../../operators/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { SelectionForm, selectAgainPage } from "../frame/console/components/selection.tsx";
@@ -24,6 +25,7 @@ import { findKeys, KEYS, MOST_KEYS } from "./keys.tsx";
 import {
   BackToList,
   countUnits,
+  describeKeysOf,
   FORM_LIMIT_BYTES,
   FoldedKeys,
   type Selection,
@@ -32,7 +34,6 @@ import {
 } from "./many_parts.tsx";
 import { previewPage } from "./many_preview.tsx";
 import { changeSome, splitId } from "./many_run.tsx";
-import { listFilesOf } from "./remains.tsx";
 
 const TOO_MANY = `More than ${renderCount(MOST_KEYS)} keys are selected: narrow the conditions, or let a program do it with the API`;
 
@@ -100,9 +101,11 @@ async function findSelection(visit: Visit): Promise<Selection | Refusal> {
     listKeys(options.database, { now, filter: { uuids, newestFirst: true } }),
     findTierEntitlements(options.database),
   ]);
+  const licenses = new Set(keys.flatMap(({ licenseId }) => parseId("lic", licenseId) ?? []));
+  const keysOf = await countKeysOf(options.database, [...licenses]);
   return keys.length === 0
     ? refuseKeys("No key is selected: select keys of the list")
-    : { keys, tiers, shown, conditions, total, which };
+    : { keys, tiers, keysOf, shown, conditions, total, which };
 }
 
 async function listAll(conditions: string, visit: Visit): Promise<readonly string[] | Refusal> {
@@ -145,12 +148,12 @@ function toManyKeys(one: KeyAction): Action<Selection> {
       const units = unitsIn(of);
       if (first === undefined) return null;
       const accounts = new Set(fitting.map(({ userId }) => userId)).size;
-      const keys = units.length < fitting.length ? ` (${counted(fitting.length, "key")})` : "";
+      const keys = units.length < fitting.length ? ` (${counted(fitting.length, "selected key")})` : "";
       return (
         <>
           <p>
             <b>{`${countUnits(one, units.length)}${keys} of ${accounts === 1 ? "one account" : counted(accounts, "account")}.`}</b>{" "}
-            For each of them:
+            {describeKeysOf(one, units, of)} For each of them:
           </p>
           {/* What would be proposed for one key is not meant for all of them. */}
           <Form of={{ key: first }} field={(name) => field(name)} now={now} isMany />
@@ -175,7 +178,8 @@ function toManyKeys(one: KeyAction): Action<Selection> {
       if (refusal) return refusal;
       const isShown = of.keys.every(({ id }) => of.shown.get(id));
       if (isShown) return await changeSome(one, of, visit);
-      const files = group === STOP_GROUP ? await listFilesOf(visit, divide(of).fitting ?? []) : [];
+      const keys = group === STOP_GROUP ? (divide(of).fitting ?? []) : [];
+      const files = await listFilesOf(options.database, { keys, now });
       return previewPage(one, of, { ...visit, files });
     },
   });

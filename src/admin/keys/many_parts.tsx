@@ -29,6 +29,8 @@ export const FORM_LIMIT_BYTES = 1024 * 1024;
 export interface Selection {
   readonly keys: readonly KeySummary[];
   readonly tiers: TierEntitlements;
+  /** How many keys of each license are not revoked, selected or not, by the id of the license. */
+  readonly keysOf: ReadonlyMap<string, number>;
   /** What a page showed of each key, or of its license, by the id of the key; empty before the page of the changes. */
   readonly shown: ReadonlyMap<string, string>;
   /** The number of changes of the run; undefined before it begins. */
@@ -56,6 +58,18 @@ export function unitsOf({ shared }: KeyAction, keys: readonly KeySummary[]): Uni
 /** Counts what an action changes: `2 licenses`. */
 export function countUnits({ shared }: KeyAction, count: number): string {
   return counted(count, shared?.one ?? "key");
+}
+
+/** Says how many keys the licenses have to which a change applies; empty for a change of keys. */
+export function describeKeysOf(
+  { shared }: KeyAction,
+  units: readonly Unit[],
+  { keysOf }: Pick<Selection, "keysOf">,
+): string {
+  if (shared === undefined || units.length === 0) return "";
+  const count = units.reduce((sum, { first }) => sum + (keysOf.get(first.licenseId) ?? 0), 0);
+  const have = units.length === 1 ? "It has" : "They have";
+  return `${have} ${counted(count, "key")} that ${count === 1 ? "is" : "are"} not revoked.`;
 }
 
 /** Returns the visit as the page of one of the keys would have it: with the text that its form repeats. */

@@ -7,7 +7,7 @@ import { toTimestamp } from "../../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import type { KeySummary } from "../../licensing/keys/mod.ts";
-import type { OutstandingLicense } from "../../licensing/signed_licenses/mod.ts";
+import { describeFiles, type OutstandingLicense } from "../../licensing/signed_licenses/mod.ts";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { Foreign } from "../frame/console/components/values.tsx";
 import type { Page } from "../frame/console/page.tsx";
@@ -17,6 +17,7 @@ import {
   BackToList,
   ChangesTable,
   countUnits,
+  describeKeysOf,
   FORM_LIMIT_BYTES,
   FoldedKeys,
   type ForeseenUnit,
@@ -28,7 +29,6 @@ import {
   unitsOf,
   visitOfOne,
 } from "./many_parts.tsx";
-import { describeFiles } from "./remains.tsx";
 
 /** What the failures of a run add to its form. */
 const MOST_FAILURE_BYTES = 128 * 1024;
@@ -84,8 +84,8 @@ export function previewPage(
       <>
         <p tabindex={-1} autofocus>
           Nothing is changed yet. <b>{`${countUnits(one, rows.length)} will change`}</b>
-          {rows.length > 0 && `, of ${accounts === 1 ? "one account" : counted(accounts, "account")}`}.
-          Selected: <Foreign text={which} />.
+          {rows.length > 0 && `, of ${accounts === 1 ? "one account" : counted(accounts, "account")}`}.{" "}
+          {describeKeysOf(one, rows, selection)} Selected: <Foreign text={which} />.
         </p>
         {losses && <Notice kind="warning">{`${losses[0]?.toUpperCase()}${losses.slice(1)}.`}</Notice>}
         {files.length > 0 && rows.length > 0 && <Notice kind="warning">{describeFiles(files)}</Notice>}

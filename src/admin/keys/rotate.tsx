@@ -16,7 +16,7 @@ import type { Page } from "../frame/console/page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import { type ActedKey, HELP_GROUP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
 import { NewKey } from "./new_key.tsx";
-import { describeRemains, Remains, RemainsAfter } from "./remains.tsx";
+import { Remains, RemainsAfter, remainsOf } from "./remains.tsx";
 
 const USUAL_MS = SPAN.parse(USUAL_OVERLAP) ?? 0;
 const USUAL_DAYS = String(USUAL_MS / DAY_MS);
@@ -106,7 +106,7 @@ async function makeSuccessor(
             ["Old key", <KeyLink id={old.id} text={old.hint} />],
           ]}
         />
-        {describeRemains(of) && (
+        {remainsOf(of) && (
           <p>
             Of the old key: <RemainsAfter of={of} />
           </p>

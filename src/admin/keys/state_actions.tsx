@@ -14,7 +14,7 @@ import {
   STOP_GROUP,
   uuidOf,
 } from "./key_action.ts";
-import { describeRemains, Remains } from "./remains.tsx";
+import { Remains, remainsOf } from "./remains.tsx";
 
 export const suspend: KeyAction = action({
   name: "suspend",
@@ -34,7 +34,7 @@ export const suspend: KeyAction = action({
   foresee: ({ of }) => stateEffects(of, "suspended", "refused until it is resumed"),
   perform: ({ of, by, visit }) => suspendKey(visit.options.licenseChanges, uuidOf(of), by),
   done: {
-    "key.suspend": (of) => `The key is suspended: it is refused from now on. ${describeRemains(of)}`,
+    "key.suspend": (of) => `The key is suspended: it is refused from now on. ${remainsOf(of)}`,
   },
 });
 
@@ -76,7 +76,7 @@ export const revoke: KeyAction = action({
   foresee: ({ of }) => stateEffects(of, "revoked", "refused for good"),
   ends: () => 1,
   perform: ({ of, by, visit }) => revokeKey(visit.options.licenseChanges, { uuid: uuidOf(of) }, by),
-  done: { "key.revoke": (of) => `The key is revoked for good. ${describeRemains(of)}` },
+  done: { "key.revoke": (of) => `The key is revoked for good. ${remainsOf(of)}` },
 });
 
 /** Says that the state of a key changes, if it does. */

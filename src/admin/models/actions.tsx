@@ -16,8 +16,18 @@ import { type Action, action, type Change } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { TEXT } from "../frame/console/form_fields.ts";
 import { describeReplaced } from "./known_name.tsx";
+import type { SeenBy } from "./seen_by.ts";
 
-type ModelAction = Action<FoundModel>;
+/** A model with its versions, and who can see it. */
+export interface ShownModel extends FoundModel {
+  /** Undefined if no version is listed. */
+  readonly seenBy: SeenBy | undefined;
+}
+
+type ModelAction = Action<ShownModel>;
+
+/** What stays when clients lose a version. */
+const STAYS = "Clients that have the file already can go on using it.";
 
 const remove: ModelAction = action({
   name: "remove",
@@ -27,14 +37,15 @@ const remove: ModelAction = action({
   submit: "Take it off the list",
   toMany: true,
   fits: ({ model }) => model.listedVersion !== null,
-  Form: () => (
+  Form: ({ of: { model, seenBy } }) => (
     <p>
-      Clients no longer see the model. They can still download its files by name and version. The next version
-      that is added is listed again.
+      {`Now ${seenBy?.keys} can see ${model.listedVersion}. After the change no client sees any version of the model. Clients can still download its files by name and version. ${STAYS} The next version that is added is listed again.`}
     </p>
   ),
   perform: ({ of: { model }, by, visit }) => removeModel(visit.options.database, model.name, by),
-  done: { "model.remove": "The model was taken off the list." },
+  done: {
+    "model.remove": `The model was taken off the list. No client sees any version of it. ${STAYS}`,
+  },
 });
 
 const retire: ModelAction = action({
@@ -48,8 +59,7 @@ const retire: ModelAction = action({
   Form: ({ of, field }) => (
     <>
       <p>
-        The downloads of the version end within a minute, and no command brings it back. Its number is never
-        used again.
+        {`The downloads of the version end within a minute, and no command brings it back. Its number is never used again. ${STAYS} ${describeRetired(of)}`}
       </p>
       <TextField
         {...field("version")}
@@ -61,7 +71,10 @@ const retire: ModelAction = action({
   entries: { version: v.pipe(TEXT, v.nonEmpty("must be a version of this model")) },
   perform: ({ of: { model }, fields: { version }, by, visit }) =>
     retireVersion(visit.options.database, { name: model.name, version }, by),
-  done: { "model.retire": "The version was retired: its downloads end within a minute." },
+  done: {
+    "model.retire": ({ model: { listedVersion } }) =>
+      `The version was retired: its downloads end within a minute. ${listedVersion === null ? "No client sees any version of the model." : `Clients still see ${listedVersion}.`} ${STAYS}`,
+  },
 });
 
 const addVersion: ModelAction = action({
@@ -109,6 +122,12 @@ function sayAdded({ model }: FoundModel, after: unknown): string {
 /** The actions in the order of the page. */
 export const MODEL_ACTIONS = [addVersion, remove, retire];
 
+/** Says what clients see in place of a version that is retired. */
+function describeRetired({ model: { listedVersion }, seenBy }: ShownModel): string {
+  if (listedVersion === null) return "Clients see no version of the model now.";
+  return `If it is ${listedVersion}, which ${seenBy?.keys} can see now, no client sees any version of the model until another one is added. If it is another version, clients still see ${listedVersion}, and a license whose updates ended with the retired one gets an earlier one, or none.`;
+}
+
 function findUnretired({ versions }: FoundModel) {
   return versions.find(({ retiredAt }) => retiredAt === null);
 }
@@ -121,7 +140,7 @@ type Fields = Pick<
 /** Adds a version that waits for its file, or refuses it. Its list shows it when the file has arrived. */
 export async function addAwaiting(
   fields: Fields,
-  { by, visit: { options } }: Pick<Change<FoundModel>, "by" | "visit">,
+  { by, visit: { options } }: Pick<Change<ShownModel>, "by" | "visit">,
 ): Promise<Refusal | undefined> {
   const awaited = { sizeMb: 0, downloadUrl: null, checksum: null, metadata: {} };
   const added = parseNewModel({ ...fields, ...awaited }, options.brand, { names: "json" });

@@ -4,12 +4,13 @@ import type { Refusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import { MOST_COUNTED } from "../../database/mod.ts";
 import { countListed } from "../../licensing/keys/mod.ts";
-import { includesTier, TIERS, type Tier } from "../../licensing/mod.ts";
+import { TIERS, type Tier } from "../../licensing/mod.ts";
 import { type FoundModel, findRegistered, type RegisteredModel } from "../../models/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { CONSENT, Consent } from "../frame/console/components/consent.tsx";
 import { refuseFields } from "../frame/console/form_fields.ts";
 import type { Visit } from "../frame/console/visit.ts";
+import { nameTiers, tiersFrom } from "./seen_by.ts";
 
 /** The field of the box. */
 export const KNOWN_NAME_ENTRY = { add_version: CONSENT } as const;
@@ -57,9 +58,8 @@ async function describeSeen(
   { added, visit }: { readonly added: Added; readonly visit: Visit },
 ): Promise<string> {
   const { listedVersion, shown } = model;
-  const seenFrom = (from: Tier) => TIERS.filter((tier) => includesTier(tier, from));
-  const before = listedVersion === null ? [] : seenFrom(shown.requiresLicense);
-  const after = seenFrom(added.requiresLicense);
+  const before = listedVersion === null ? [] : tiersFrom(shown.requiresLicense);
+  const after = tiersFrom(added.requiresLicense);
   const ofTiers = TIERS.filter((tier) => before.includes(tier) !== after.includes(tier));
   const isMore = after.length > before.length;
   const { now, options } = visit;
@@ -68,8 +68,8 @@ async function describeSeen(
       ? 0
       : await countListed(options.database, { now, filter: { ofTiers, state: "active" } });
   const keys = counted(count ?? MOST_COUNTED + 1, "active key", { most: MOST_COUNTED });
-  const tiers = ofTiers.length === 1 ? `the tier ${ofTiers[0]}` : `the tiers ${ofTiers.join(", ")}`;
   const sight = isMore ? "the model becomes visible for" : "the model disappears for";
-  const change = ofTiers.length === 0 ? "the same keys see the model" : `${sight} ${keys} of ${tiers}`;
+  const change =
+    ofTiers.length === 0 ? "the same keys see the model" : `${sight} ${keys} of ${nameTiers(ofTiers)}`;
   return `${describeReplaced(model, added)}: ${change}.`;
 }

@@ -4,28 +4,44 @@
 import { refuse } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { escapeControls } from "../../base/text/mod.ts";
-import { type FoundModel, findRegistered, toBytes } from "../../models/mod.ts";
+import { findRegistered, toBytes } from "../../models/mod.ts";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Day, Foreign, Lines, NONE, Size } from "../frame/console/components/values.tsx";
 import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
-import { MODEL_ACTIONS } from "./actions.tsx";
+import { MODEL_ACTIONS, type ShownModel } from "./actions.tsx";
 import { ListedPill } from "./models.tsx";
+import { findSeenBy, type SeenBy } from "./seen_by.ts";
 import { NoAddress, UploadForm } from "./upload.tsx";
 
-export const MODEL_PAGE: DetailPage<FoundModel> = {
+export const MODEL_PAGE: DetailPage<ShownModel> = {
   path: "/models/:name",
   scope: "models:read",
   addressOf: ({ model }) => `/models/${encodeURIComponent(model.name)}`,
   actions: MODEL_ACTIONS,
-  async find({ options, params }) {
-    const found = await findRegistered(options.database, params.name ?? "");
-    return found ?? refuse("NOT_FOUND", "Cannot show model: no model has that name");
+  async find(visit) {
+    const found = await findRegistered(visit.options.database, visit.params.name ?? "");
+    if (found === undefined) return refuse("NOT_FOUND", "Cannot show model: no model has that name");
+    return { ...found, seenBy: await findSeenBy(found.model, visit) };
   },
   show: showModel,
 };
 
-function showModel({ model, versions }: FoundModel, visit: Visit): Detail {
+/** Which keys can see the listed version, and when they were counted. */
+function Seen({ by: { keys, asOf }, now }: { readonly by: SeenBy; readonly now: Date }) {
+  return (
+    <>
+      <Foreign text={keys} />
+      {asOf && (
+        <>
+          , counted <Ago at={asOf} now={now} />
+        </>
+      )}
+    </>
+  );
+}
+
+function showModel({ model, versions, seenBy }: ShownModel, visit: Visit): Detail {
   const { may, now } = visit;
   const { listedVersion, owner } = model;
   const awaited = may("models:write") ? versions.filter(({ awaitsFile }) => awaitsFile) : [];
@@ -39,6 +55,7 @@ function showModel({ model, versions }: FoundModel, visit: Visit): Detail {
           facts={[
             ["State", <ListedPill isListed={listedVersion !== null} />],
             ["Listed version", listedVersion === null ? NONE : <Foreign text={listedVersion} />],
+            seenBy !== undefined && ["Seen by", <Seen by={seenBy} now={now} />],
             ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
           ]}
         />

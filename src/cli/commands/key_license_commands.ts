@@ -1,9 +1,10 @@
 /** `claviger keys …`: the commands that change the license of a key, for all its keys. */
 import { renderFields } from "../../base/answer_fields.ts";
-import { END, toTimestamp } from "../../base/calendar.ts";
+import { END, monthOf, toTimestamp } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
+import { renderCount } from "../../base/render_count.ts";
 import { type ParsingRule, wholeNumber } from "../../base/rule.ts";
-import type { KeySummary } from "../../licensing/keys/mod.ts";
+import { countKeysOf, type KeySummary } from "../../licensing/keys/mod.ts";
 import {
   changeLicense,
   createLicenseChanges,
@@ -28,6 +29,7 @@ import {
   TEXT_RULES,
   TIERS,
   UPDATES_FIELDS,
+  usesUp,
   YES_OR_NO,
 } from "../../licensing/mod.ts";
 import { type DatabaseCall, databaseCommand } from "../command.ts";
@@ -295,13 +297,24 @@ async function change(
       before: renderBefore(before, after),
     },
   );
-  const effects = effectsOf(before, after, { now, used: key.used });
+  const effects = effectsOf(before, after, { now, used: key.used, taken: key.placesTaken ?? 0 });
   if (isChanged) print.note(`Changed: ${renderEffects(effects)}`);
   else
     print.note(`Nothing changed: the license has ${what.endsWith("s") ? "these" : "this"} ${what} already`);
+  if (isChanged && usesUp(effects)) print.note(await describeRefused(call, key));
   if (replacedBy === null) return;
   print.note(
     `This key was replaced by ${replacedBy}: the change applies to the license of both keys, which expires at ` +
       `${licenseExpiresAt}; the expiry of this key stays as it was`,
   );
+}
+
+/** Says how many keys the service refuses after a change that used up the quota of their license, and until when. */
+async function describeRefused(
+  { database, now }: DatabaseCall,
+  { licenseId }: Pick<KeySummary, "licenseId">,
+): Promise<string> {
+  const keys = (await countKeysOf(database, [parseId("lic", licenseId) ?? ""])).get(licenseId) ?? 0;
+  const { resetsAt } = monthOf(now.getTime());
+  return `The quota is used up: the service refuses all keys of the license from now on until ${resetsAt.slice(0, 10)}, ${renderCount(keys)} that ${keys === 1 ? "is" : "are"} not revoked`;
 }

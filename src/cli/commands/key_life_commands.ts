@@ -16,6 +16,7 @@ import { type DatabaseCall, databaseCommand } from "../command.ts";
 import { demandKey } from "../find_named.ts";
 import { KEY_ID, REASON } from "../options.ts";
 import { option } from "../parameter.ts";
+import { findRemains } from "../remains.ts";
 import { orRefuse } from "../run.ts";
 import { keyLicenseCommands } from "./key_license_commands.ts";
 
@@ -51,7 +52,8 @@ const rotate = databaseCommand({
   },
   async run({ id: uuid, overlap: overlapMs }, call) {
     const { config, database, actor, now, print } = call;
-    const { id: replaces, mode } = await demandKey(call, uuid, "rotate key");
+    const old = await demandKey(call, uuid, "rotate key");
+    const { id: replaces, mode } = old;
     const change = { uuid, mode, overlapMs };
     const by = { brand: config.brand, actor, now };
     const rotated = orRefuse(await rotateKey(createLicenseChanges(database), change, by));
@@ -62,6 +64,8 @@ const rotate = databaseCommand({
       old_works_until: toTimestamp(rotated.oldWorksUntil),
     });
     print.note(ONCE);
+    const remains = await findRemains(call, old);
+    if (remains) print.note(`Of the old key: ${remains}`);
   },
 });
 
@@ -101,11 +105,14 @@ const usage = databaseCommand({
 export const keyLifeCommands = [suspend, resume, ...keyLicenseCommands, rotate, replace, usage];
 
 async function setState(
-  { database, actor, now, print }: DatabaseCall,
+  call: DatabaseCall,
   uuid: string,
   { change, state }: { readonly change: typeof suspendKey; readonly state: string },
 ): Promise<void> {
+  const { database, actor, now, print } = call;
   orRefuse(await change(createLicenseChanges(database), uuid, { actor, now }));
   const key = await findKey(database, { uuid }, { now });
   print.fields({ id: key?.id, state: key?.state ?? state });
+  const remains = key?.state === "suspended" && (await findRemains(call, key));
+  if (remains) print.note(remains);
 }

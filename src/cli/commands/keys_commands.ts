@@ -57,6 +57,7 @@ import { CONFIRMATION, JSON_OPTIONS, KEY_ID, PATH, REASON } from "../options.ts"
 import { flag, option, required } from "../parameter.ts";
 import type { Printer } from "../print.ts";
 import { showProgress } from "../progress_bar.ts";
+import { findRemains } from "../remains.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import { withoutUsual } from "../without_usual.ts";
 import { keyLifeCommands, ONCE } from "./key_life_commands.ts";
@@ -305,12 +306,21 @@ const revoke = databaseCommand({
   arguments: KEY_ID,
   options: { ...CONFIRMATION, ...REASON },
   async run({ id: uuid, dryRun }, { database, actor, now, print, confirm }) {
-    const { id, state, hint, email } = orRefuse(await findRevocable(database, uuid, { now }));
+    const key = orRefuse(await findRevocable(database, uuid, { now }));
+    const { id, state, hint, email } = key;
     const named = `${id} (${hint}) of ${email}`;
-    if (dryRun) return print.line(`Would revoke ${named}: it is ${state}`, { id, state, dry_run: true });
-    await confirm(`Revoke ${named}? It is ${state}, and no command can undo this.`);
+    const remains = await findRemains({ database, now }, key);
+    if (dryRun) {
+      print.line(`Would revoke ${named}: it is ${state}`, { id, state, dry_run: true });
+      if (remains) print.note(remains);
+      return;
+    }
+    await confirm(
+      [`Revoke ${named}? It is ${state}, and no command can undo this.`, remains].join(" ").trim(),
+    );
     orRefuse(await revokeKey(createLicenseChanges(database), { uuid }, { actor, now }));
     print.line(`Revoked ${id}`, { id, state: "revoked" });
+    if (remains) print.note(remains);
   },
 });
 

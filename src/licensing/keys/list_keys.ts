@@ -113,6 +113,20 @@ export async function hasKeys(database: Pick<Database, "read">): Promise<boolean
   return rows.length > 0;
 }
 
+/** Counts the keys of licenses that are not revoked, by the id of the license; a license without such a key is not in the map. */
+export async function countKeysOf(
+  database: Database,
+  licenseUuids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const rows = await database.read<{ licenseUuid: string; keys: number }>(
+    (sql) => sql`
+      select license_id as "licenseUuid", count(*)::integer as keys from keys
+       where license_id = any(${toTextArray(licenseUuids)}::uuid[]) and state <> 'revoked'
+       group by license_id`,
+  );
+  return new Map(rows.map(({ licenseUuid, keys }) => [toId("lic", licenseUuid), keys]));
+}
+
 interface Selection extends Reading {
   readonly uuid?: string;
   readonly hash?: string;

@@ -48,7 +48,15 @@ export {
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export { type KeyRecord, usedIn } from "./key_record.ts";
 export { SILENT_DAYS } from "./last_use.ts";
-export { findHints, findKey, hasKeys, type KeySummary, listKeys, MOST_PLACES } from "./list_keys.ts";
+export {
+  countKeysOf,
+  findHints,
+  findKey,
+  hasKeys,
+  type KeySummary,
+  listKeys,
+  MOST_PLACES,
+} from "./list_keys.ts";
 export { findMostRefused, type RefusedKey } from "./most_refused.ts";
 export { INVALID_KEY, OBSTACLE_REFUSALS } from "./obstacle_refusals.ts";
 export {

@@ -26,6 +26,7 @@ export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderExport } from "./lice
 export { type ExportRequest, MOST_EXPORT_DAYS, USUAL_EXPORT_DAYS } from "./note_license.ts";
 export { listOutstanding, type OutstandingLicense } from "./outstanding.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
+export { describeFiles, describeRemains, listFilesOf } from "./remains.ts";
 export { createReportKeys, type ReportKeys, withoutReportKey } from "./report_key.ts";
 export {
   createLicenseSigner,
