@@ -54,7 +54,9 @@ export const MUTED_PAGE: DetailPage<readonly Muted[]> = {
             },
             { label: "Muted", needs: "middle", cell: ({ mutedAt }) => <Ago at={mutedAt} now={visit.now} /> },
             { label: "By", cell: ({ mutedBy }) => <Foreign text={describeActor(mutedBy)} /> },
-            ...(visit.may("notices:change") ? [{ label: "Then", cell: UnmuteForm }] : []),
+            ...(visit.may("notices:change")
+              ? [{ label: "Actions", isControl: true as const, cell: UnmuteForm }]
+              : []),
           ]}
           rows={muted.slice(0, ROWS)}
           none={<p class="empty">No account and no license is muted.</p>}

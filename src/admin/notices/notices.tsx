@@ -112,7 +112,13 @@ export function columnsFor(
     { label: "Account", needs: "wide", cell: AccountOf },
     { label: "Noticed", sorts, cell: ({ madeAt }) => <Ago at={madeAt} now={now} /> },
     ...(may("notices:change")
-      ? [{ label: "Then", cell: (notice: NoticeSummary) => <Deeds of={notice} from={from} /> }]
+      ? [
+          {
+            label: "Actions",
+            isControl: true as const,
+            cell: (notice: NoticeSummary) => <Deeds of={notice} from={from} />,
+          },
+        ]
       : []),
   ];
 }
