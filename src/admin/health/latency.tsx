@@ -24,7 +24,14 @@ import { readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { ENDPOINT } from "./endpoints.tsx";
-import { indexOf, LatencyChart, type LatencyTimes, type NumberedMark, powersFor } from "./latency_chart.tsx";
+import {
+  indexOf,
+  LatencyChart,
+  type LatencyTimes,
+  type NumberedMark,
+  ofTime,
+  powersFor,
+} from "./latency_chart.tsx";
 import { findPoint, Point } from "./latency_point.tsx";
 import { inMsOrNone, linked, measuredColumns, pathTo } from "./latency_table.tsx";
 import { findMarks, UNKNOWN_MARKS } from "./marks.ts";
@@ -52,14 +59,15 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
       : undefined,
   ]);
   if (isRefusal(endpoints)) return endpoints;
+  const to = isLatest ? undefined : span.to;
   const times: LatencyTimes = {
     steps: latencyStepsOf(span),
     marks: found.map((mark, index) => ({ ...mark, number: index + 1 })),
     powers: powersFor(endpoints),
+    to,
     now,
   };
   const slow = describeSlow(slowEndpointsOf(endpoints, span.to), found, span.to);
-  const to = isLatest ? undefined : span.to;
   return {
     title: values.endpoint ? `Latency of ${nameOfEndpoint(values.endpoint)}` : "Latency",
     // A page that explains five minutes does not change.
@@ -69,9 +77,9 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
         <SlowNotice slow={slow} to={to} isOne={values.endpoint !== undefined} />
         {point && <Point {...point} to={to} />}
         {values.endpoint === undefined ? (
-          <AllEndpoints endpoints={endpoints} times={times} to={to} />
+          <AllEndpoints endpoints={endpoints} times={times} />
         ) : (
-          <OneEndpoint found={endpoints[0]} name={values.endpoint} times={times} to={to} />
+          <OneEndpoint found={endpoints[0]} name={values.endpoint} times={times} />
         )}
         <Happened {...times} />
         <Times span={span} endpoint={values.endpoint} isLatest={isLatest} now={now} />
@@ -96,11 +104,10 @@ const REFUSED_AT = refuse("INVALID_REQUEST", `Nothing is shown: ${NOT_KEPT}`, {
 interface AllEndpointsProps {
   readonly endpoints: readonly EndpointLatency[];
   readonly times: LatencyTimes;
-  /** The end of the time; undefined for the latest. */
-  readonly to: Date | undefined;
 }
 
-function AllEndpoints({ endpoints, times, to }: AllEndpointsProps) {
+function AllEndpoints({ endpoints, times }: AllEndpointsProps) {
+  const { to } = times;
   if (endpoints.length === 0)
     return (
       <p class="empty">
@@ -110,7 +117,7 @@ function AllEndpoints({ endpoints, times, to }: AllEndpointsProps) {
   return (
     <>
       <Table
-        caption={`The last hour${to === undefined ? "" : " of this time"}. ${WORST_FIRST}`}
+        caption={`The last hour${ofTime(to)}. ${WORST_FIRST}`}
         columns={[
           {
             label: "Endpoint",
@@ -157,11 +164,11 @@ interface OneEndpointProps {
   readonly found: EndpointLatency | undefined;
   readonly name: string;
   readonly times: LatencyTimes;
-  readonly to: Date | undefined;
 }
 
 /** The chart of an endpoint with its values, its hours in a table, and its slowest five minutes. */
-function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
+function OneEndpoint({ found, name, times }: OneEndpointProps) {
+  const { to } = times;
   const all = (
     <p class="actions">
       <a href={pathTo({ to })}>Show all endpoints</a>

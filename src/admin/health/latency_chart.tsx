@@ -26,6 +26,8 @@ export interface LatencyTimes {
   readonly marks: readonly NumberedMark[];
   /** The powers of ten that the scale has above {@linkcode LOWEST_MS}. */
   readonly powers: number;
+  /** The end of the time; undefined for the latest. */
+  readonly to: Date | undefined;
   readonly now: Date;
 }
 
@@ -59,7 +61,7 @@ export function LatencyChart(props: LatencyChartProps) {
   return (
     <figure class="chart latency">
       <figcaption>{caption}</figcaption>
-      <p>{describeLatency(endpoint)}</p>
+      <p>{describeLatency(endpoint, times)}</p>
       {hasLegend && <Legend parts={PARTS} />}
       <div class="plot">
         <div class="ticks" aria-hidden="true">
@@ -67,7 +69,7 @@ export function LatencyChart(props: LatencyChartProps) {
             <span>{labelOf(LOWEST_MS * 10 ** (powers - below))}</span>
           ))}
         </div>
-        <svg role="img" aria-label={`${name}: ${describeLatency(endpoint)}`}>
+        <svg role="img" aria-label={`${name}: ${describeLatency(endpoint, times)}`}>
           {Array.from({ length: powers + 1 }, (_, power) => {
             const y = percent(100 - (power * 100) / powers);
             return <line class="grid" x1="0" x2="100%" y1={y} y2={y} />;
@@ -204,10 +206,15 @@ function labelOf(ms: number): string {
   return ms < 1_000 ? `${Number(ms.toPrecision(1))} ms` : `${Math.round(ms / 1_000)} s`;
 }
 
+/** Tells the last hour of an earlier time from the last hour before now. */
+export function ofTime(to: Date | undefined): string {
+  return to === undefined ? "" : " of this time";
+}
+
 /** Says how the last hour of an endpoint was, and the 24 hours before it. */
-function describeLatency({ lastHour, dayBefore }: EndpointLatency): string {
+function describeLatency({ lastHour, dayBefore }: EndpointLatency, { to }: Pick<LatencyTimes, "to">): string {
   const within = (ms: number | null) => (ms === null ? "no request" : `95 % within ${inMs(ms)}`);
-  return `In the last hour ${within(lastHour.p95Ms)}, in the 24 hours before ${within(dayBefore.p95Ms)}`;
+  return `In the last hour${ofTime(to)} ${within(lastHour.p95Ms)}, in the 24 hours before ${within(dayBefore.p95Ms)}`;
 }
 
 /** Returns the lines that the pointer shows at five minutes. */

@@ -48,7 +48,7 @@ export function describeSlow(
           Number(other.kind === "deploy") - Number(one.kind === "deploy") || one.awayMs - other.awayMs,
       );
     const happened = near ? `; at ${timeOf(near.at, now)} ${near.says}` : "";
-    const says = `${nameOfEndpoint(endpoint)} take ${factor} times as long since ${timeOf(since, now)} (${times}${happened})`;
+    const says = `${nameOfEndpoint(endpoint)} have taken ${factor} times as long since ${timeOf(since, now)} (${times}${happened})`;
     return { endpoint, says };
   });
 }
