@@ -5,6 +5,7 @@ import { ORDERS } from "../../base/condition.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { parsedField } from "../../base/rule.ts";
+import { escapeControls } from "../../base/text/mod.ts";
 import {
   countNotices,
   findNoticeFilter,
@@ -16,6 +17,7 @@ import {
   NOTICE_STATES,
   type NoticeState,
   type NoticeSummary,
+  tellNotice,
 } from "../../notices/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { ORIGIN } from "../frame/console/action.ts";
@@ -28,7 +30,7 @@ import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { describeLastDeed, NoticeLink } from "./done_notice.tsx";
+import { DONE_STAYS, describeLastDeed, NoticeLink } from "./done_notice.tsx";
 
 const ENTRIES = {
   ...conditionFields(NOTICE_CONDITIONS),
@@ -51,7 +53,12 @@ export const NOTICES: List<typeof ENTRIES, NoticeSummary> = {
         list: (filter) => listNotices(database, { now, filter }),
         count: (filter) => countNotices(database, { now, filter }),
       }),
-      note: <Notice kind="done">{await describeLastDeed(visit)}</Notice>,
+      note: (
+        <>
+          <Notice kind="done">{await describeLastDeed(visit)}</Notice>
+          {visit.may("notices:change") && <p class="hint">{DONE_STAYS}</p>}
+        </>
+      ),
     };
   },
   toAfter: ({ id }) => id,
@@ -135,13 +142,16 @@ function AccountOf({ userId, email }: NoticeSummary) {
 function Deeds({ of, from }: { readonly of: NoticeSummary; readonly from: string }) {
   if (!isOpenNotice(of)) return null;
   const page = `/notices/${of.id}`;
+  const says = escapeControls(tellNotice(of));
   return (
     <form method="post" action={`/console${page}/done`}>
       <input type="hidden" name={ORIGIN} value={from} />
-      <button type="submit" class="quiet">
+      <button type="submit" class="quiet" aria-label={`Done: ${says}`}>
         Done
       </button>{" "}
-      <a href={`/console${toOpenForm(page, "remind", from)}`}>Remind on…</a>
+      <a href={`/console${toOpenForm(page, "remind", from)}`} aria-label={`Put off… ${says}`}>
+        Put off…
+      </a>
     </form>
   );
 }
