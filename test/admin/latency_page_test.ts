@@ -153,7 +153,11 @@ describe("It is slow since noon", () => {
     );
     const hour = await open(linkTo(one, "2026-11-22 12:00"));
     const point = await open(linkTo(hour, "2026-11-22 12:15"));
-    expect(textsOf(point, "#point")).toEqual(["checks of keys from 12:15 to 12:20"]);
+    expect(textsOf(point, "main h2")).toEqual([
+      "checks of keys from 12:15 to 12:20",
+      "The last 24 hours",
+      "What happened",
+    ]);
     expect(rowsOf(point, "What happened in these five minutes and the hour before")).toEqual([
       "2026-11-22 12:09 version 0.6.0 was started in place of 0.5.0",
       "2026-11-22 12:11 a process of version 0.6.0 was started",

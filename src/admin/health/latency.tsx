@@ -2,7 +2,7 @@
 import { HOUR_MS } from "../../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import { MAX_LOST_SECONDS } from "../../database/mod.ts";
+import { COUNTS_RULE } from "../../database/mod.ts";
 import {
   completeLatencyQuery,
   type EndpointLatency,
@@ -33,7 +33,14 @@ import {
   powersFor,
 } from "./latency_chart.tsx";
 import { findPoint, Point } from "./latency_point.tsx";
-import { inMsOrNone, linked, measuredColumns, pathTo } from "./latency_table.tsx";
+import {
+  describeNoMarks,
+  inMsOrNone,
+  linked,
+  MARK_COLUMNS,
+  measuredColumns,
+  pathTo,
+} from "./latency_table.tsx";
 import { findMarks, UNKNOWN_MARKS } from "./marks.ts";
 import { SlowNotice } from "./show_slow.tsx";
 import { describeSlow } from "./slow.ts";
@@ -76,6 +83,17 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
       <>
         <SlowNotice slow={slow} to={to} isOne={values.endpoint !== undefined} />
         {point && <Point {...point} to={to} />}
+        {point && (
+          <h2>
+            {to === undefined ? (
+              "The last 24 hours"
+            ) : (
+              <>
+                The 24 hours until <Minute at={to} />
+              </>
+            )}
+          </h2>
+        )}
         {values.endpoint === undefined ? (
           <AllEndpoints endpoints={endpoints} times={times} />
         ) : (
@@ -84,7 +102,7 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
         <Happened {...times} />
         <Times span={span} endpoint={values.endpoint} isLatest={isLatest} now={now} />
         <p class="hint">
-          {`Over all processes; each adds its counts once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. Counts are kept ${LATENCY_KEPT_HOURS} hours. The lower line leaves out the five minutes that are not over. A time lies within a bucket of the histogram, so it is not exact, and above 5 s nothing more is known.`}
+          {`Over all processes. ${COUNTS_RULE} Counts are kept ${LATENCY_KEPT_HOURS} hours. The lower line leaves out the five minutes that are not over. A time lies within a bucket of the histogram, so it is not exact, and above 5 s nothing more is known.`}
         </p>
       </>
     ),
@@ -217,13 +235,9 @@ function Happened({ steps, marks }: LatencyTimes) {
       <h2>What happened</h2>
       <Table
         caption={`The numbers stand in the charts. ${UNKNOWN_MARKS}`}
-        columns={[
-          { label: "Number", cell: ({ number }: NumberedMark) => number },
-          { label: "Time", cell: ({ at }) => <Minute at={at} /> },
-          { label: "What", cell: ({ says }) => says },
-        ]}
+        columns={[{ label: "Number", cell: ({ number }: NumberedMark) => number }, ...MARK_COLUMNS]}
         rows={marks.filter(({ at }) => indexOf(at, steps) !== -1).toReversed()}
-        none={<p class="muted">{`No start, failover or backup is known of this time. ${UNKNOWN_MARKS}.`}</p>}
+        none={<p class="muted">{`${describeNoMarks("this time")} ${UNKNOWN_MARKS}.`}</p>}
       />
     </>
   );

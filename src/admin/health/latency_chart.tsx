@@ -5,7 +5,7 @@
  * compared, and one slow answer does not hide all others.
  */
 import type { Child } from "hono/jsx";
-import { toTimestamp } from "../../base/calendar.ts";
+import { toTimeOfDay } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { type EndpointLatency, type LatencyStep, STEP_MS } from "../../usage/latency/mod.ts";
 import { nameOfEndpoint } from "../../wire/mod.ts";
@@ -182,7 +182,7 @@ function Hours({ steps }: Pick<LatencyTimes, "steps">) {
         dy="1.4em"
         text-anchor="middle"
       >
-        {timeOf(at)}
+        {toTimeOfDay(at)}
       </text>
     );
   });
@@ -191,11 +191,6 @@ function Hours({ steps }: Pick<LatencyTimes, "steps">) {
 /** Returns the five minutes that contain an instant; -1 if there are none. */
 export function indexOf(at: Date, steps: readonly Date[]): number {
   return steps.findLastIndex((step) => step <= at);
-}
-
-/** Renders the time of an instant: `12:05`. */
-export function timeOf(at: Date): string {
-  return toTimestamp(at).slice(11, 16);
 }
 
 function shareOf(ms: number, powers: number): number {
@@ -227,11 +222,12 @@ function describeStep(
   const happened = marks.filter((mark) => indexOf(mark.at, steps) === index);
   const lines = step
     ? [
-        ...[`half within ${inMs(step.p50Ms ?? 0)}`, `95 % within ${inMs(step.p95Ms ?? 0)}`],
+        `half within ${inMs(step.p50Ms ?? 0)}`,
+        `95 % within ${inMs(step.p95Ms ?? 0)}`,
         `99 % within ${inMs(step.p99Ms ?? 0)}`,
         `requests ${renderCount(step.requests)}, refused ${renderCount(step.refused)}, failed ${renderCount(step.failed)}`,
       ]
     : ["no request"];
-  const title = at && `${timeOf(at)}${isOpen(at, now) ? ", not over" : ""}`;
+  const title = at && `${toTimeOfDay(at)}${isOpen(at, now) ? ", not over" : ""}`;
   return [title, ...lines, ...happened.map(({ says }) => says)].join("\n");
 }
