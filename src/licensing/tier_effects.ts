@@ -31,9 +31,14 @@ interface Limited {
 /** Says that a change of the limit uses up the quota of the month, so that the service refuses the keys, or ends that. */
 export function quotaEffects(before: Limited, after: Limited, used: number) {
   if (isUsedUp(before, used) === isUsedUp(after, used)) return [];
-  const loss = isUsedUp(after, used) ? "keys are refused" : undefined;
+  const loss = usesUpQuota(before, after, used) ? "keys are refused" : undefined;
   const [from, to] = [describeQuota(before, used), describeQuota(after, used)];
   return [{ what: "quota of the month", from, to, loss }];
+}
+
+/** Tells whether a change of the limit uses up the quota of the month. */
+export function usesUpQuota(before: Limited, after: Limited, used: number): boolean {
+  return !isUsedUp(before, used) && isUsedUp(after, used);
 }
 
 function isUsedUp({ monthlyLimit }: Limited, used: number): boolean {

@@ -3,7 +3,6 @@
 import { monthOf } from "../../base/calendar.ts";
 import type { Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import type { Effect } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { CONSENT, Consent } from "../frame/console/components/consent.tsx";
 import { refuseFields } from "../frame/console/form_fields.ts";
@@ -17,14 +16,9 @@ export function BelowUseField({ field }: Pick<FormProps<unknown>, "field">) {
   return <Consent field={field} name="below_use" label="The limit may be used up already" />;
 }
 
-/** Tells whether a change uses up the quota of the month. */
-export function usesUp(effects: readonly Effect[]): boolean {
-  return effects.some(({ what, loss }) => what === "quota of the month" && loss !== undefined);
-}
-
 /** Refuses a change that uses up the quota without the box. */
 export function askForBelowUse({ key: { used } }: ActedKey, now: Date): Refusal {
   const end = monthOf(now.getTime()).resetsAt.slice(0, 10);
-  const error = `${renderCount(used)} are used this month, so the service would refuse the keys of the license until ${end}. Check the box if that is meant`;
+  const error = `Used this month: ${renderCount(used)}. So the service would refuse the keys of the license until ${end}. Check the box if that is meant`;
   return refuseFields([{ field: "below_use", error }]);
 }

@@ -8,6 +8,7 @@ import {
   changeLicense,
   type Effect,
   effectsOf,
+  FOR_ALL_KEYS,
   type LicenseChange,
   type LicenseName,
   type LicenseValues,
@@ -15,11 +16,12 @@ import {
   refuseSeatsWithoutPlaces,
   refuseShorter,
   refuseTooMuch,
+  usesUpQuota,
 } from "../../licensing/mod.ts";
 import type { Change } from "../frame/console/action.ts";
 import { askForShorten } from "../frame/console/components/end.tsx";
 import type { FieldsOf } from "../frame/console/form_fields.ts";
-import { askForBelowUse, usesUp } from "./below_use.tsx";
+import { askForBelowUse } from "./below_use.tsx";
 import { type ActedKey, isNotRevoked, licenseValuesOf, OF_LICENSE, uuidOf } from "./key_action.ts";
 import { proofForDays, proofForEnd } from "./license_fields.tsx";
 
@@ -27,7 +29,7 @@ import { proofForDays, proofForEnd } from "./license_fields.tsx";
 export function forAllKeys({ keysOfLicense: keys }: ActedKey): string {
   const count =
     keys === undefined ? "" : `: ${renderCount(keys)} that ${keys === 1 ? "is" : "are"} not revoked`;
-  return `The change applies to all keys of the license${count}.`;
+  return `${FOR_ALL_KEYS}${count}.`;
 }
 
 interface Wanted extends LicenseChange {
@@ -77,7 +79,7 @@ export function changesLicense<Entries extends v.ObjectEntries>(
       if (isRefusal(wanted)) return wanted;
       const { shorten, belowUse, ...change } = wanted;
       // The page of many keys has shown it before.
-      if (belowUse === false && of.seen === undefined && usesUp(effectsOfChange(of, change, by.now)))
+      if (belowUse === false && of.seen === undefined && usesUp(of, change))
         return askForBelowUse(of, by.now);
       const options = { ...by, change, shorten, seen: of.seen };
       const changes = visit.options.licenseChanges;
@@ -91,6 +93,11 @@ export function changesLicense<Entries extends v.ObjectEntries>(
 export function effectsOfChange(of: ActedKey, change: LicenseChange, now: Date): readonly Effect[] {
   const [before, after] = valuesBeforeAndAfter(of, change);
   return effectsOf(before, after, { now, used: of.key.used });
+}
+
+/** Tells whether a change uses up the quota of the month, so that the service refuses the keys. */
+export function usesUp(of: ActedKey, change: LicenseChange): boolean {
+  return usesUpQuota(...valuesBeforeAndAfter(of, change), of.key.used);
 }
 
 function valuesBeforeAndAfter(of: ActedKey, change: LicenseChange): [LicenseValues, LicenseValues] {

@@ -25,8 +25,8 @@ import { SHORTEN_ENTRY, ShortenField } from "../frame/console/components/end.tsx
 import { Select, TextField } from "../frame/console/components/form.tsx";
 import { Day } from "../frame/console/components/values.tsx";
 import { TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
-import { BELOW_USE_ENTRY, BelowUseField, usesUp } from "./below_use.tsx";
-import { changesLicense, effectsOfChange, forAllKeys } from "./changes_license.ts";
+import { BELOW_USE_ENTRY, BelowUseField } from "./below_use.tsx";
+import { changesLicense, effectsOfChange, forAllKeys, usesUp } from "./changes_license.ts";
 import { exportLicense } from "./export_license.tsx";
 import { type ActedKey, CHANGE_GROUP, HELP_GROUP, type KeyAction, mayStay } from "./key_action.ts";
 import {
@@ -128,9 +128,7 @@ export const changeTier: KeyAction = action({
       </p>
       {!isMany && <OtherTiers of={of} now={now} />}
       <Select {...field("tier", of.key.tier)} label="Tier" choices={TIER_CHOICES} required />
-      {!isMany && TIERS.some((tier) => usesUp(effectsOfChange(of, { tier }, now))) && (
-        <BelowUseField field={field} />
-      )}
+      {!isMany && TIERS.some((tier) => usesUp(of, { tier })) && <BelowUseField field={field} />}
     </>
   ),
   ...changesLicense(
