@@ -193,15 +193,17 @@ describe("The console", () => {
   test.each(["/overview", "/notices", "/notices?kind=quota_used"])(
     "leads back to %s after Done and Put off, and names the notice there with a link",
     async (from) => {
-      const deeds = [
+      const changes = [
         ["done", {}, SAYS_DONE],
         ["remind", { on: inAWeek(admin) }, /^Put off until \d{4}-\d\d-\d\d: The license of /],
       ] as const;
-      for (const [name, fields, says] of deeds) {
+      for (const [name, fields, says] of changes) {
         const id = await makeSampleNotice(admin);
         const { text: before } = await client.send(from, { cookie: editor });
         expect(before).toContain(`<input type="hidden" name="from" value="${from}"/>`);
-        expect(before).toContain(`/console/notices/${id}?open=remind&amp;from=${from}#remind-form`);
+        expect(before).toContain(
+          `/console/notices/${id}?open=remind&amp;from=${encodeURIComponent(from)}#remind-form`,
+        );
         const form = { from, ...fields };
         const sent = await client.send(`/notices/${id}/${name}`, { cookie: editor, form });
         expect(sent.location).toMatch(new RegExp(`^/console${from.replace("?", "\\?")}[?&]done=[\\w-]+$`));

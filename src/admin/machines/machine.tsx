@@ -134,10 +134,7 @@ async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detai
             ["State", `${state}: ${STATE_MEANINGS[state]}`],
             ["Machine id", <Id id={id} />],
             ["Platform", platform === null ? NONE : <Foreign text={platform} />],
-            [
-              "Others",
-              <a href={`/console/machines?license=${licenseId}`}>Show all machines of the license</a>,
-            ],
+            ["Machines of the license", <a href={`/console/machines?license=${licenseId}`}>Show all</a>],
             ["Since", <Ago at={activatedAt} now={now} />],
             ["Last seen", <Ago at={lastSeenAt} now={now} />],
             activeUntil !== null && ["Its seat ends", <Ago at={activeUntil} now={now} />],
@@ -150,7 +147,7 @@ async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detai
   };
 }
 
-/** So many keys are named. */
+/** The most keys that the page names. */
 const MOST_KEYS = 10;
 
 /** Reads the license of the machine and its newest keys that work; undefined if the operator may not see keys. */

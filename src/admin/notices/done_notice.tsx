@@ -4,7 +4,8 @@ import type { Child } from "hono/jsx";
 import { toDay } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { counted } from "../../base/render_count.ts";
-import { listNotices, type NoticeSummary, tellNotice } from "../../notices/mod.ts";
+import { MOST_COUNTED } from "../../database/mod.ts";
+import { LOOKS_EVERY, listNotices, type NoticeSummary, tellNotice } from "../../notices/mod.ts";
 import { Foreign } from "../frame/console/components/values.tsx";
 import { describeLastChange } from "../frame/console/last_change.tsx";
 import type { Visit } from "../frame/console/visit.ts";
@@ -55,14 +56,14 @@ export function sayMuted({ what, open }: { readonly what: Child; readonly open: 
       <b>Muted: {what}.</b>{" "}
       {open === 0
         ? "No notice is made for it. "
-        : `No notice is made for it, and its ${counted(open, "open notice")} ${open === 1 ? "is" : "are"} withdrawn within ten minutes. `}
+        : `No notice is made for it, and its ${counted(open, "open notice", { most: MOST_COUNTED })} ${open === 1 ? "is" : "are"} withdrawn within ${LOOKS_EVERY}. `}
       Unmute ends it, here and on the page <a href="/console/notices/muted">Muted</a>.
     </>
   );
 }
 
 /** Says on a page with several notices what was last done with one of them; undefined if nothing was. */
-export async function describeLastDeed(visit: Visit) {
+export async function describeLastNoticeChange(visit: Visit) {
   const { options, now } = visit;
   const saidBy = (say: typeof sayDone | typeof sayPutOff) => async (_: unknown, after: unknown) => {
     const uuid = parseId("ntc", String(Object(after).notice)) ?? "";

@@ -7,12 +7,13 @@ import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import { parsedField, wordField } from "../../base/rule.ts";
-import type { Database } from "../../database/mod.ts";
+import { type Database, MOST_COUNTED } from "../../database/mod.ts";
 import {
   countNotices,
   describeNotice,
   findNotice,
   isOpenNotice,
+  LOOKS_EVERY,
   listMuted,
   type Muted,
   markDone,
@@ -139,7 +140,7 @@ const muteAction = action<ShownNotice, typeof MUTE_ENTRIES>({
       value,
       label: (
         <>
-          {nameOf(value, of)} ({counted(of.open[value], "open notice")})
+          {nameOf(value, of)} ({counted(of.open[value], "open notice", { most: MOST_COUNTED })})
         </>
       ),
     }));
@@ -147,7 +148,7 @@ const muteAction = action<ShownNotice, typeof MUTE_ENTRIES>({
       <>
         <p>
           From now on no notice is made for what you choose, and its open ones, also those that were put off,
-          are withdrawn within ten minutes. To end it, choose Unmute on this page or on the page{" "}
+          are withdrawn within {LOOKS_EVERY}. To end it, choose Unmute on this page or on the page{" "}
           <a href="/console/notices/muted">Muted</a>.
         </p>
         <RadioButtons

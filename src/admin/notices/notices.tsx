@@ -11,6 +11,7 @@ import {
   findNoticeFilter,
   isOpenNotice,
   KIND_MEANINGS,
+  LOOKS_EVERY,
   listNotices,
   NOTICE_CONDITIONS,
   NOTICE_KINDS,
@@ -20,7 +21,6 @@ import {
   tellNotice,
 } from "../../notices/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
-import { ORIGIN } from "../frame/console/action.ts";
 import { choicesOf, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { bothWays, OrderField, toAddress } from "../frame/console/components/list.tsx";
@@ -28,9 +28,9 @@ import type { Column } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Pill } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
-import { toOpenForm } from "../frame/console/route.ts";
+import { ORIGIN, toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { DONE_STAYS, describeLastDeed, NoticeLink } from "./done_notice.tsx";
+import { DONE_STAYS, describeLastNoticeChange, NoticeLink } from "./done_notice.tsx";
 
 const ENTRIES = {
   ...conditionFields(NOTICE_CONDITIONS),
@@ -55,7 +55,7 @@ export const NOTICES: List<typeof ENTRIES, NoticeSummary> = {
       }),
       note: (
         <>
-          <Notice kind="done">{await describeLastDeed(visit)}</Notice>
+          <Notice kind="done">{await describeLastNoticeChange(visit)}</Notice>
           {visit.may("notices:change") && <p class="hint">{DONE_STAYS}</p>}
         </>
       ),
@@ -123,7 +123,7 @@ export function columnsFor(
           {
             label: "Actions",
             isControl: true as const,
-            cell: (notice: NoticeSummary) => <Deeds of={notice} from={from} />,
+            cell: (notice: NoticeSummary) => <NoticeActions of={notice} from={from} />,
           },
         ]
       : []),
@@ -139,7 +139,7 @@ function AccountOf({ userId, email }: NoticeSummary) {
 }
 
 /** The button and the link with which an open notice leaves the list. */
-function Deeds({ of, from }: { readonly of: NoticeSummary; readonly from: string }) {
+function NoticeActions({ of, from }: { readonly of: NoticeSummary; readonly from: string }) {
   if (!isOpenNotice(of)) return null;
   const page = `/notices/${of.id}`;
   const says = escapeControls(tellNotice(of));
@@ -169,8 +169,7 @@ export function NoticeStatePill({ state }: { readonly state: NoticeState }) {
 }
 
 /** Says that no notice is open, also before the service has looked for the first time. */
-export const NO_OPEN_NOTICE =
-  "No notice is open. The service looks every ten minutes, first a minute after its start.";
+export const NO_OPEN_NOTICE = `No notice is open. The service looks every ${LOOKS_EVERY}, first a minute after its start.`;
 
 /** Names a kind of notice in words: `license_end` is `license end`. */
 export function nameOfKind(kind: string): string {

@@ -101,12 +101,18 @@ interface Option {
 }
 
 /** Returns values as the options of a field. */
-export function optionsOf(values: readonly string[], toLabel = (value: string) => value): readonly Option[] {
+export function optionsOf<Value extends string>(
+  values: readonly Value[],
+  toLabel: (value: Value) => string = (value) => value,
+): readonly Option[] {
   return values.map((value) => ({ value, label: toLabel(value) }));
 }
 
 /** Returns the choices of a condition: any value, or one of these. */
-export function choicesOf(values: readonly string[], toLabel?: (value: string) => string): readonly Option[] {
+export function choicesOf<Value extends string>(
+  values: readonly Value[],
+  toLabel?: (value: Value) => string,
+): readonly Option[] {
   return [{ value: "", label: "any" }, ...optionsOf(values, toLabel)];
 }
 
