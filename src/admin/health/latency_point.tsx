@@ -91,10 +91,9 @@ export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointPro
   const activity = new URLSearchParams({ by: "code", step: "hour", to: toTimestamp(hourEnd) });
   return (
     <>
-      <h2
-        id="point"
-        tabindex={-1}
-      >{`${nameOfEndpoint(endpoint)} from ${toTimeOfDay(at)} to ${toTimeOfDay(end)}`}</h2>
+      <h2 id="point" tabindex={-1}>
+        {`${nameOfEndpoint(endpoint)} from ${toTimeOfDay(at)} to ${toTimeOfDay(end)}`}
+      </h2>
       {step === undefined ? (
         <p class="muted">No request was counted in these five minutes.</p>
       ) : (
