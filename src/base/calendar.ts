@@ -99,6 +99,11 @@ export function toDay(at: Date): string {
   return at.toISOString().slice(0, 10);
 }
 
+/** Returns the time of the day of an instant, UTC: `12:05`. */
+export function toTimeOfDay(at: Date): string {
+  return at.toISOString().slice(11, 16);
+}
+
 /** Why an expiry is refused that has passed, in every room. */
 export const PAST_EXPIRY = "the expiry lies in the past";
 

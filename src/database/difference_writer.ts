@@ -35,7 +35,13 @@ interface DifferenceWriterOptions<Count> {
 }
 
 /** The longest time whose counts are lost if a process is killed. */
-export const MAX_LOST_SECONDS = 60;
+const MAX_LOST_SECONDS = 60;
+
+/** How true the counts are, for people and in the OpenAPI document. */
+export const COUNTS_RULE =
+  "Every process adds its counts once a minute, and when it stops. After a crash the counts of its last " +
+  `${MAX_LOST_SECONDS} seconds are missing. If the connection to the database is lost during a write, a minute may be ` +
+  "counted twice.";
 
 const TICK_MS = 1_000;
 

@@ -15,7 +15,7 @@ export {
   parseDatabaseUrl,
   toDatabaseAddress,
 } from "./database_url.ts";
-export { createDifferenceWriter, type Gain, MAX_LOST_SECONDS } from "./difference_writer.ts";
+export { COUNTS_RULE, createDifferenceWriter, type Gain } from "./difference_writer.ts";
 export { tryDisk } from "./disk_trial.ts";
 export {
   constraintOf,

@@ -76,6 +76,9 @@ type StoredValues = Omit<LicenseValues, "expiresAt" | Ends> & {
 
 type Ends = "updatesUntil" | "latestStart" | "startedAt";
 
+/** Says which keys a change of a license changes, for people. */
+export const FOR_ALL_KEYS = "The change applies to all keys of the license";
+
 /**
  * Changes tier, monthly limit, allowances, expiry, end of updates, features, values and external id of a license, for all
  * its keys: one change with one row in the audit log. Every process applies the change within a second. Refuses an expiry

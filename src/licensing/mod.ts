@@ -38,7 +38,7 @@ export {
   YES_OR_NO,
 } from "./allowances.ts";
 export { type Brand, createBrand } from "./brand.ts";
-export { changeLicense, type LicenseName } from "./change_license.ts";
+export { changeLicense, FOR_ALL_KEYS, type LicenseName } from "./change_license.ts";
 export {
   ENTITLEMENT_CHANGES,
   ENTITLEMENT_CHANGES_FIELD,

@@ -34,6 +34,6 @@ export {
 export { isOpenNotice, type NoticeSummary } from "./notice.ts";
 export { NOTICE_FIELDS, renderNotice } from "./notice_fields.ts";
 export { findNoticeFilter, NOTICE_CONDITIONS, type NoticeFilter } from "./notice_filter.ts";
-export { createNoticesUpkeep, makeNotices } from "./notices_upkeep.ts";
+export { createNoticesUpkeep, LOOKS_EVERY, makeNotices } from "./notices_upkeep.ts";
 export { sayRows } from "./say_rows.ts";
 export type { NoticeSettings } from "./settings.ts";

@@ -12,6 +12,9 @@ import { noticeUses } from "./_uses.ts";
 import { withdrawAhead } from "./_withdraw.ts";
 import type { NoticeSettings } from "./settings.ts";
 
+/** How often the service looks, for people. */
+export const LOOKS_EVERY = "ten minutes";
+
 interface UpkeepOptions {
   readonly processUuid: string;
   readonly settings: NoticeSettings;

@@ -143,8 +143,8 @@ describe("describeSlow()", () => {
     expect(summarize({ ...GOOD, slow: found })).toEqual({
       tone: "warning",
       sentence:
-        "Needs attention: events take 8.6 times as long since 13:20 (95 % within 240 ms, before within 28 ms), " +
-        "lists of models take 8.6 times as long since 23:50 of 2026-11-21 (95 % within 240 ms, before within 28 ms).",
+        "Needs attention: events have taken 8.6 times as long since 13:20 (95 % within 240 ms, before within 28 ms), " +
+        "lists of models have taken 8.6 times as long since 23:50 of 2026-11-21 (95 % within 240 ms, before within 28 ms).",
     });
     expect(pathToSlow(found)).toBe("/console/health/latency");
     expect(pathToSlow(found.slice(0, 1))).toBe("/console/health/latency?endpoint=analytics");

@@ -201,7 +201,7 @@ describe("The actions of a key", () => {
     }
     const rotated = await change(key, "rotate", { overlap_days: "2" });
     expect(mainOf(rotated.text)).toContain(`Of the old key: ${stays}`);
-    expect(linkTo(rotated.text, "Files that still work")).toBe(files);
+    expect(linkTo(rotated.text, "Signed licenses that still work")).toBe(files);
     expect(noticeOf((await change(key, "suspend")).text)).toContain(stays);
     const revoked = await change(key, "revoke", { repeat: key.apiKey.slice(-4) });
     expect(noticeOf(revoked.text)).toContain(`The key is revoked for good. ${stays}`);

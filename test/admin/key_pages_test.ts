@@ -319,7 +319,7 @@ test("The page of an account leads to the form of a tier, and repeats no e-mail 
   const email = "nameless@example.org";
   const key = await admin.issue({ email });
   const { text } = await client.send(`/accounts/${key.userId}`, { cookie });
-  const opened = `/console/licenses/${toId("lic", key.licenseUuid)}?open=tier&amp;from=/accounts/${key.userId}#tier-form`;
+  const opened = `/console/licenses/${toId("lic", key.licenseUuid)}?open=tier&amp;from=%2Faccounts%2F${key.userId}#tier-form`;
   expect(text).toContain(`<a href="${opened}">Change tier</a>`);
   expect(wordsOf(text)).toContain("Name none Organization");
   const viewer = await client.logIn("viewer");

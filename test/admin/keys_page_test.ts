@@ -174,6 +174,12 @@ describe("The list of keys whose quota runs out", () => {
     expect(mainOf(text)).toContain(
       "The mean of the last seven whole days decides: a license that is near its quota",
     );
+    // A narrow window leaves out a column only if the style has a rule for its number.
+    const [style = ""] = attributesOf(text, "link[rel=stylesheet]", "href");
+    const rules = (await itsConsole.send(style.replace("/console", ""), { cookie })).text;
+    const [classes = ""] = attributesOf(text, "table", "class");
+    expect(classes).toContain("wide-8");
+    for (const each of classes.split(" ")) expect(rules).toContain(`.${each} tr > :nth-child(`);
     const all = await open("/keys");
     expect(textsOf(all, "thead th")).not.toContain("Runs out");
     expect(all).toContain(`runs out on ${day}`);

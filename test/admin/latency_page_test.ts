@@ -90,7 +90,7 @@ describe("It is slow since noon", () => {
 
   test("says in words what is slow, since when and what happened then, on this page, Health and Overview", async () => {
     const said =
-      /(?:C|c)hecks of keys take \d+ times as long since 12:10 \(95 % within 1\d\d ms, before within [\d.]+ ms; at 12:09 version 0\.6\.0 was started in place of 0\.5\.0\)\./;
+      /(?:C|c)hecks of keys have taken \d+ times as long since 12:10 \(95 % within 1\d\d ms, before within [\d.]+ ms; at 12:09 version 0\.6\.0 was started in place of 0\.5\.0\)\./;
     for (const path of ["/health/latency", "/health/latency?endpoint=validate"]) {
       const [notice = "", ...others] = textsOf(await open(path), ".notice");
       expect(notice).toMatch(said);
@@ -105,7 +105,7 @@ describe("It is slow since noon", () => {
       expect(linkTo(text, "Show what is slow")).toBe("/health/latency?endpoint=validate");
     }
     expect(rowsOf(await open("/health"), "Checked: ").at(-1)).toMatch(
-      /^latency warning checks of keys take /,
+      /^latency warning checks of keys have taken /,
     );
     const { body } = await admin.call("GET", "/status", { token: await admin.token() });
     expect(body.findings.at(-1)).toMatchObject({ name: "latency", state: "warn" });
@@ -114,6 +114,15 @@ describe("It is slow since noon", () => {
   test("says nothing of an endpoint that is not slow, nor of a time before", async () => {
     for (const path of ["/health/latency?endpoint=analytics", "/health/latency?to=2026-11-22T12:00:00Z"])
       expect(textsOf(await open(path), ".notice")).toEqual([]);
+  });
+
+  test("says of the charts of an earlier time which hour they end with", async () => {
+    for (const path of ["", "&endpoint=validate"]) {
+      const text = await open(`/health/latency?to=2026-11-22T12:00:00Z${path}`);
+      expect(textsOf(text, ".chart p")[0]).toStartWith("In the last hour of this time ");
+      const [name] = attributesOf(text, ".plot > svg:not(.line)", "aria-label");
+      expect(name).toContain(": In the last hour of this time ");
+    }
   });
 
   test("marks what happened in every chart, and lists it", async () => {
@@ -144,7 +153,11 @@ describe("It is slow since noon", () => {
     );
     const hour = await open(linkTo(one, "2026-11-22 12:00"));
     const point = await open(linkTo(hour, "2026-11-22 12:15"));
-    expect(textsOf(point, "#point")).toEqual(["checks of keys from 12:15 to 12:20"]);
+    expect(textsOf(point, "main h2")).toEqual([
+      "checks of keys from 12:15 to 12:20",
+      "The last 24 hours",
+      "What happened",
+    ]);
     expect(rowsOf(point, "What happened in these five minutes and the hour before")).toEqual([
       "2026-11-22 12:09 version 0.6.0 was started in place of 0.5.0",
       "2026-11-22 12:11 a process of version 0.6.0 was started",

@@ -129,7 +129,7 @@ describe("The page of a license", () => {
       expect(refused.status).toBe(400);
       expect(textsOf(refused.text, `#${action} .error`)).toEqual([
         expect.stringMatching(
-          /^20,422 are used this month, so the service would refuse the keys of the license until \d{4}-\d\d-01\. Check the box if that is meant$/,
+          /^Used this month: 20,422\. So the service would refuse the keys of the license until \d{4}-\d\d-01\. Check the box if that is meant$/,
         ),
       ]);
       expect(await tierOf()).toEqual(before);
@@ -215,7 +215,7 @@ describe("The page of a license", () => {
     const other = await admin.issue({ email: "other@license.example" });
     const [account, path] = [`/accounts/${key.userId}`, `/licenses/${toId("lic", key.licenseUuid)}`];
     const link = linkTo((await open(account)).text, "Change tier");
-    expect(link).toBe(`${path}?open=tier&from=${account}#tier-form`);
+    expect(link).toBe(`${path}?open=tier&from=${encodeURIComponent(account)}#tier-form`);
     const form = (await open(link)).text;
     expect(attributesOf(form, "#tier [name=from]", "value")).toEqual([account]);
     // The page of the account says nothing of other changes, so they end on the page of the license.
@@ -234,7 +234,7 @@ describe("The page of a license", () => {
       form: { tier: "commercial", from: account },
     });
     expect(textsOf(changed.text, ".notice")[0]).toContain(
-      "tier: free → commercial. It applies to all keys of the license.",
+      "tier: free → commercial. The change applies to all keys of the license.",
     );
     expect(textsOf(changed.text, ".under")[0]).toContain(`Account begun@license.example, ${key.userId}`);
     for (const from of [`/accounts/${other.userId}`, "//evil.example", "https://evil.example/"]) {

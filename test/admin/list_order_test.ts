@@ -5,6 +5,7 @@ import { useAdmin, useForAll } from "../support/use.ts";
 import { commandsOn } from "./commands_on.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { add, readAll } from "./list_kit.ts";
+import { makeSampleNotice } from "./sample_requests.ts";
 
 const admin = useAdmin();
 const client = createConsoleClient(admin);
@@ -136,6 +137,10 @@ describe("the order of a list that an operator chooses", () => {
     expect(again.text).toContain('<option value="email" selected');
     expect(again.set).toBeUndefined();
     expect((await open("/accounts?search=example", kept)).caption).toEndWith(", newest first");
+    // A change that began in the list leads back to this address.
+    expect((await open(`/accounts?done=${crypto.randomUUID()}`, kept)).caption).toEndWith(
+      "accounts, by e-mail",
+    );
     const back = await open("/accounts?search=&sort=", kept);
     expect(back.caption).toEndWith(", newest first");
     expect(back.set).toMatch(/^claviger_\d+_order=; Max-Age=0; Path=\/console\/accounts/);
@@ -164,5 +169,10 @@ test("a list says by which of its columns it has no order, and why", async () =>
   // The order that the list has, newest first, is about the time.
   expect(await hint("/audit")).toBe(
     "This list cannot be ordered by actor, what, change, reason: with many changes that would take too long.",
+  );
+  // The column of buttons has no order to name.
+  for (const _ of ["one", "two"]) await makeSampleNotice(admin);
+  expect(await hint("/notices")).toBe(
+    "This list cannot be ordered by notice, account, state: with many notices that would take too long.",
   );
 });

@@ -37,7 +37,7 @@ test("The machines of a key are on its page, and an editor releases one, but no 
   expect(linkTo(page, "Notebook of Ada <b>")).toBe(`/machines/${id}`);
 
   const seen = await open(`/machines/${id}`);
-  expect(textsOf(seen, "h1")).toEqual(["Notebook of Ada <b>"]);
+  expect(textsOf(seen, "h1 > bdi")).toEqual(["Notebook of Ada <b>"]);
   expect(textsOf(seen, ".action")).toEqual([]);
   expect(textsOf(await open(`/machines/${id}`, editor), ".action > summary")).toEqual(["Release…"]);
 
@@ -74,12 +74,18 @@ test("A machine's page says whose it is, what they have, and which keys a thief 
   const keyId = toId("key", license.keyUuid);
   const page = await open(`/machines/${id}`);
   const [stolen = ""] = textsOf(page, "main p").filter((text) => text.startsWith("Stolen?"));
-  expect(stolen).toContain("A release does not block it: it can be activated again.");
+  expect(stolen).toContain("whoever has the machine can activate it again");
+  expect(stolen).toContain("or rotate the key with 0 days of overlap. Keys of its license that work: svc_");
   expect(linkTo(page, stolen.split(" ").at(-1)?.slice(0, -1) ?? "")).toBe(`/keys/${keyId}`);
   const facts = textsOf(page, ".facts div");
+  expect(textsOf(page, ".facts dd > bdi")).not.toEqual([]);
   expect(facts).toContainEqual(expect.stringMatching(/^License \w+, expires (never|\d{4}-)/));
   expect(facts).toContainEqual(expect.stringMatching(/^Customer ./));
 
+  await setEnd(admin.database, parseId("mch", id) ?? "", { signed_until: 60 });
+  expect(textsOf(await open(`/machines/${id}`), "main p").join()).toMatch(
+    /0 days of overlap\. The license that was signed for the machine still works without a network until \S+Z\. Nothing ends it earlier\. Keys/,
+  );
   await client.send(`/keys/${keyId}/suspend`, { cookie: editor, form: {} });
   expect(await open(`/machines/${id}`)).not.toContain("Stolen?");
 });

@@ -27,7 +27,7 @@ type Form = NonNullable<Sent["form"]>;
 
 async function send(path: string, form: Form, as = cookie) {
   const { status, text } = await client.send(path, { cookie: as, form });
-  return { status, text, said: saidBy(text), heading: /<h1>(.*?)<\/h1>/.exec(text)?.[1] };
+  return { status, text, said: saidBy(text), heading: /<h1><bdi>(.*?)<\/bdi><\/h1>/.exec(text)?.[1] };
 }
 
 /** Returns what a page of a run says. */

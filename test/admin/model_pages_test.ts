@@ -189,7 +189,7 @@ test("The form of a new model adds a version to one that exists only with the bo
   const versions = async () => (await findRegistered(admin.database, "known"))?.versions.length;
   expect(await errorsOf({})).toEqual([
     expect.stringMatching(
-      /^A model has this name already\. Clients see 1\.2\.0 \(tier commercial\) now, and 2\.0\.0 \(tier free\) after the upload of its file: the model becomes visible for \d+ active keys of the tiers free, research\. Check the box if that is meant$/,
+      /^A model has this name already; clients see 1\.2\.0 \(tier commercial\) now, and 2\.0\.0 \(tier free\) after the upload of its file: the model becomes visible for \d+ active keys of the tiers free, research\. Check the box if that is meant$/,
     ),
   ]);
   expect((await errorsOf({ requires_license: "enterprise" }))[0]).toContain(

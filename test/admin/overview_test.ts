@@ -143,7 +143,7 @@ describe("The overview of a demo", () => {
   test("names what is slow and unusual hours in its first line, with links to them", async () => {
     const text = await open();
     expect(textsOf(text, ".notice")[0]).toStartWith(
-      "Needs attention: events take 10 times as long since 14:40 (95 % within 240 ms, before within 24 ms; " +
+      "Needs attention: events have taken 10 times as long since 14:40 (95 % within 240 ms, before within 24 ms; " +
         `at 14:40 a process of version ${VERSION} was started), ` +
         "unusually many answers “too many requests” in 4 hours, the last at 15:00. ",
     );

@@ -73,7 +73,7 @@ describe("The usage of a demo", () => {
     expect(textsOf(text, ".total")[0]).toBe(`November so far: ${so} inferences, ${change}`);
     const [n, b, i] = [november, before, imported].map((number) => number.toLocaleString("en-US"));
     expect(textsOf(text, ".hint")).toContain(
-      `Compared are the first 21 days of each month: ${n} after ${b}. Left out: later days, and ${i} that were imported without a day.`,
+      `The comparison has the first 21 days of each month: ${n}, and ${b} in the month before. It leaves out later days, and ${i} that were imported without a day.`,
     );
     expect(textsOf(await open("/usage?month=2026-10"), ".total")[0]).toMatch(
       /^October: [\d.]+[KM]? inferences, \d+ % (more|less) than in September$/,

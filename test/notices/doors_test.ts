@@ -161,6 +161,8 @@ test("POST /admin/v1/notices/mute and /unmute change nothing the second time, an
 const SAYS_DONE =
   /^Marked as done: The license of \S+ \(\S+\) has used its quota up: 10 of 10, .* UTC\. It stays done\.$/;
 
+const LATER_ONES = "It stays done. Later notices of the same end are still made, also after the end.";
+
 describe("The console", () => {
   test("has the newest open notices on Overview, and an editor marks one as done or puts it off", async () => {
     const [first, second] = [await makeSampleNotice(admin), await makeSampleNotice(admin)];
@@ -189,17 +191,19 @@ describe("The console", () => {
   });
 
   test.each(["/overview", "/notices", "/notices?kind=quota_used"])(
-    "leads back to %s after Done and Remind, and names the notice there with a link",
+    "leads back to %s after Done and Put off, and names the notice there with a link",
     async (from) => {
-      const deeds = [
+      const changes = [
         ["done", {}, SAYS_DONE],
         ["remind", { on: inAWeek(admin) }, /^Put off until \d{4}-\d\d-\d\d: The license of /],
       ] as const;
-      for (const [name, fields, says] of deeds) {
+      for (const [name, fields, says] of changes) {
         const id = await makeSampleNotice(admin);
         const { text: before } = await client.send(from, { cookie: editor });
         expect(before).toContain(`<input type="hidden" name="from" value="${from}"/>`);
-        expect(before).toContain(`/console/notices/${id}?open=remind&amp;from=${from}#remind-form`);
+        expect(before).toContain(
+          `/console/notices/${id}?open=remind&amp;from=${encodeURIComponent(from)}#remind-form`,
+        );
         const form = { from, ...fields };
         const sent = await client.send(`/notices/${id}/${name}`, { cookie: editor, form });
         expect(sent.location).toMatch(new RegExp(`^/console${from.replace("?", "\\?")}[?&]done=[\\w-]+$`));
@@ -213,7 +217,8 @@ describe("The console", () => {
   );
 
   test.each([
-    ["license_end", -7, "It stays done. The notice of fewer days before the same end is still made."],
+    ["license_end", -7, LATER_ONES],
+    ["license_end", -1, LATER_ONES],
     ["license_end", 0, "It stays done."],
     ["quota_used", 80, "It stays done. The notice of a larger share is still made."],
     ["quota_used", 100, "It stays done."],
@@ -230,6 +235,22 @@ describe("The console", () => {
     const { text } = await client.submit(`/notices/${id}/done`, { cookie: editor, form: {} });
     expect(textsOf(text, ".notice")[0]).toEndWith(`. ${stays}`);
     expect(textsOf(text, ".facts")[0]).toContain(`done: an operator has marked it as done. ${stays} Kind`);
+  });
+
+  test("says in both lists that nobody opens a done notice again, and names the notice of each button", async () => {
+    const says = (await admin.call("GET", `/notices/${await makeSampleNotice(admin)}`)).body.says as string;
+    const email = /[^ ]+@[^ ]+/.exec(says)?.[0];
+    for (const path of ["/overview", "/notices"]) {
+      const { text } = await client.send(path, { cookie: editor });
+      expect(textsOf(text, "p.hint")).toContain(
+        "A notice that is done cannot be opened again. To see it again on a day, put it off.",
+      );
+      const names = attributesOf(text, "td form [aria-label]", "aria-label");
+      expect(names).toContainEqual(expect.stringContaining(`Done: The license of ${email} `));
+      expect(names).toContainEqual(expect.stringContaining(`Put off… The license of ${email} `));
+      const { text: seen } = await client.send(path, { cookie: viewer });
+      expect(seen).not.toContain("cannot be opened again");
+    }
   });
 
   test("leads to no other page than those, and claims no change of somebody else", async () => {
@@ -278,14 +299,14 @@ describe("The console", () => {
     await makeNotices({ database: admin.database, clock: admin.clock, isStopping: () => false }, SETTINGS);
     expect(await countNotices(admin.database, { now: admin.clock.now(), filter: others })).toBe(2);
     await admin.call("POST", `/notices/${id}/remind`, { body: { on: inAWeek(admin) } });
-    const { text: form } = await client.send(`/notices/${id}`, { cookie: editor });
-    expect(textsOf(form, "#mute-form .choice")).toEqual([
+    const { text: open } = await client.send(`/notices/${id}`, { cookie: editor });
+    expect(textsOf(open, "#mute-form .choice")).toEqual([
       expect.stringMatching(
         new RegExp(`^the license of ${notice.email} with the key svc_live_\\S+ \\(1 open notice\\)$`),
       ),
       `all licenses of ${notice.email} (2 open notices)`,
     ]);
-    expect(attributesOf(form, "#mute-form [checked]", "value")).toEqual([]);
+    expect(attributesOf(open, "#mute-form [checked]", "value")).toEqual([]);
 
     const license = await mute("license");
     expect(textsOf(license.text, ".notice")[0]).toMatch(
@@ -294,9 +315,13 @@ describe("The console", () => {
           "notice is withdrawn within ten minutes\\. Unmute ends it, here and on the page Muted\\.$",
       ),
     );
+    expect(textsOf(license.text, ".notice b > bdi")).toEqual([String(notice.email)]);
     expect(offered(license.text)).toEqual(["account"]);
     expect(attributesOf(license.text, "#mute-form [checked]", "value")).toEqual(["account"]);
-    const account = await mute("account");
+    const form = { of: "account", reason: "a test" };
+    const sent = await client.send(`/notices/${id}/mute`, { cookie: editor, form });
+    const location = sent.location?.replace("/console", "");
+    const account = await client.send(location ?? "", { cookie: editor });
     expect(textsOf(account.text, ".notice")[0]).toStartWith(`Muted: all licenses of ${notice.email}. `);
     expect(textsOf(account.text, ".notice")[0]).toContain("its 2 open notices are withdrawn");
     expect(offered(account.text)).toEqual([]);
@@ -330,6 +355,8 @@ describe("The console", () => {
       expect(textsOf(text, ".notice")[0]).toStartWith("Notices are made again");
     }
     expect(await rows()).toEqual([]);
+    // The address still names the change, which is no more.
+    expect(textsOf((await client.send(location ?? "", { cookie: editor })).text, ".notice")).toEqual([]);
     expect(await notesOn(`/licenses/${notice.license_id}`)).toEqual([]);
     const wrong = await client.submit("/notices/muted/unmute", { cookie: editor, form: { of: id } });
     expect([wrong.status, textsOf(wrong.text, ".notice")[0]]).toEqual([

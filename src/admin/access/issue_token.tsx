@@ -9,10 +9,8 @@ import {
   NAME_RULE,
   PRESET_NAMES,
   PRESETS,
-  type PresetName,
   SCOPE_MEANINGS,
   SCOPES,
-  type Scope,
   SOURCES_RULE,
   scopesOfToken,
   toRestriction,
@@ -88,7 +86,7 @@ export const issue: Action<object> = action({
 const NO_SCOPE = "Choose what the program does, or at least one scope";
 
 const PRESET_CHOICES = [
-  ...optionsOf(PRESET_NAMES, (name) => `${name}: ${PRESETS[name as PresetName].meaning}`),
+  ...optionsOf(PRESET_NAMES, (name) => `${name}: ${PRESETS[name].meaning}`),
   { value: "", label: "Something else: choose its scopes below" },
 ];
 
@@ -105,7 +103,7 @@ function ScopesField(field: ReturnType<FormProps<object>["field"]>) {
       <CheckBoxes
         {...field}
         label="Scopes beside those above"
-        choices={optionsOf(SCOPES, (scope) => `${scope}: ${SCOPE_MEANINGS[scope as Scope]}`)}
+        choices={optionsOf(SCOPES, (scope) => `${scope}: ${SCOPE_MEANINGS[scope]}`)}
       />
     </details>
   );

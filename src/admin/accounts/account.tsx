@@ -4,13 +4,13 @@ import { type Month, monthOf, toMonth, toMonthText } from "../../base/calendar.t
 import { isRefusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { type KeySummary, listKeys } from "../../licensing/keys/mod.ts";
-import { type Account, describePlaces, findRenewable, isErased } from "../../licensing/mod.ts";
+import { type Account, describePlaces, FOR_ALL_KEYS, findRenewable, isErased } from "../../licensing/mod.ts";
 import { listMuted } from "../../notices/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
 import { Bars } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
+import { KeysRefusedNow } from "../frame/console/components/keys_refused_now.tsx";
 import { Id, IssueButton } from "../frame/console/components/layout.tsx";
-import { RefusedKeys } from "../frame/console/components/refused_keys.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
 import {
   Day,
@@ -47,7 +47,7 @@ export const ACCOUNT_PAGE: DetailPage<ShownAccount> = {
   scope: "accounts:read",
   addressOf: ({ id }) => `/accounts/${id}`,
   actions: ACCOUNT_ACTIONS,
-  doneElsewhere: { "license.tier": "It applies to all keys of the license." },
+  doneElsewhere: { "license.tier": `${FOR_ALL_KEYS}.` },
   async find(visit) {
     const account = await findNamed(visit);
     if (isRefusal(account)) return account;
@@ -78,7 +78,8 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     listMuted(database, { about: { accountUuid } }),
   ]);
   const columns = years?.flat().map(({ month: label, used }) => ({
-    ...{ label, values: [used] },
+    label,
+    values: [used],
     isOpen: label === toMonthText(month),
   }));
   const over = years?.[1].reduce((sum, month) => sum + month.over, 0) ?? 0;
@@ -96,7 +97,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
     above: (done) => (
       <>
         <ErasureNotice account={account} month={erasedMonth} now={now} done={done} />
-        <RefusedKeys of="account" keys={keys} now={now} />
+        <KeysRefusedNow of="account" keys={keys} now={now} />
         <MutedNote muted={muted} visit={visit} />
         <Facts
           facts={[

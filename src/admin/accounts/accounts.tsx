@@ -27,7 +27,7 @@ import { ACCOUNT_ENTRIES } from "./accounts_routes.ts";
 
 const ENTRIES = { ...ACCOUNT_ENTRIES, after: v.optional(parsedField(idRule("usr"))) } as const;
 
-export interface ListedAccount extends Account {
+interface ListedAccount extends Account {
   /** Undefined for an account with more than {@linkcode MOST_STANDING} keys. */
   readonly standing: AccountStanding | undefined;
 }

@@ -53,7 +53,9 @@ export const ACCOUNT_ROUTES = [
           const search = await findSearch(database, text);
           if (isRefusal(search)) return search;
           return await listAccounts(database, {
-            ...{ search, afterUuid: position, limit },
+            search,
+            afterUuid: position,
+            limit,
             ...toAccountOrder(sort),
           });
         },

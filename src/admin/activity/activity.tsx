@@ -3,7 +3,7 @@
 import { toTimestamp } from "../../base/calendar.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import { type Database, MAX_LOST_SECONDS } from "../../database/mod.ts";
+import { COUNTS_RULE, type Database } from "../../database/mod.ts";
 import {
   ACTIVITY_CONDITIONS,
   ACTIVITY_KEPT_DAYS,
@@ -117,9 +117,7 @@ function Activity(props: ActivityProps) {
         </>
       )}
       <Times {...props} />
-      <p class="hint">
-        {`Every process adds its answers to clients once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. If the connection to the database is lost during a write, a minute may be counted twice. Counts are kept ${ACTIVITY_KEPT_DAYS} days.`}
-      </p>
+      <p class="hint">{`${COUNTS_RULE} Counts are kept ${ACTIVITY_KEPT_DAYS} days.`}</p>
     </>
   );
 }

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { count, described, timestamp } from "../../base/answer_fields.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { MAX_LOST_SECONDS } from "../../database/mod.ts";
+import { COUNTS_RULE } from "../../database/mod.ts";
 import {
   ACTIVITY_CONDITIONS,
   ACTIVITY_KEPT_DAYS,
@@ -26,10 +26,7 @@ const ACTIVITY_ROW = titled("Activity", {
 export const findActivityRoute = route("GET /activity", "status:read", {
   id: "findActivity",
   summary: "Count the requests of clients by endpoint, code or reason",
-  description:
-    "Every process adds its counts once a minute, and when it stops; after a crash the counts of its last " +
-    `${MAX_LOST_SECONDS} seconds are missing. A write whose answer is lost may be counted twice. Counts are kept ` +
-    `${ACTIVITY_KEPT_DAYS} days. A count of zero has no row.`,
+  description: `${COUNTS_RULE} Counts are kept ${ACTIVITY_KEPT_DAYS} days. A count of zero has no row.`,
   query: v.strictObject(conditionFields(ACTIVITY_CONDITIONS)),
   success: {
     schema: v.object({

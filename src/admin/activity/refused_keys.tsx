@@ -11,16 +11,19 @@ import { AccountLink, KeyLink } from "../frame/console/components/values.tsx";
 
 export const TOO_MANY = "RATE_LIMIT_EXCEEDED" satisfies Code;
 
-/** The keys that had most of the refusals of each unusual hour. They are known only for the code {@linkcode TOO_MANY}. */
-export type KeysOfHours = ReadonlyMap<Unusual, readonly RefusedKey[]>;
+/** An hour with many refusals by a code. */
+export type HourOfCode = Pick<Unusual, "at" | "name" | "count" | "kind">;
 
-/** Finds these keys for the unusual hours with too many refusals of that code. */
+/** The keys that had most of the refusals of each hour. They are known only for the code {@linkcode TOO_MANY}. */
+export type KeysOfHours = ReadonlyMap<HourOfCode, readonly RefusedKey[]>;
+
+/** Finds these keys for the hours with too many refusals of that code. */
 export async function findKeysOfHours(
   database: Database,
-  unusual: readonly Unusual[],
+  all: readonly HourOfCode[],
   reading: Reading,
 ): Promise<KeysOfHours> {
-  const hours = unusual.filter(({ name, kind }) => name === TOO_MANY && kind === "high");
+  const hours = all.filter(({ name, kind }) => name === TOO_MANY && kind === "high");
   const times = hours.map(({ at, count }) => ({ from: at, to: new Date(at.getTime() + HOUR_MS), count }));
   const found = await findMostRefused(database, times, reading);
   return new Map(hours.map((hour, index) => [hour, found[index] ?? []]));

@@ -27,7 +27,7 @@ const AUDIT_ROW = titled("AuditRow", {
   says: v.optional(described(v.string(), "Of a row about a notice: the sentence of the notice as it is now")),
 });
 
-/** Some proxies wait 30 seconds for an answer, and so does this listener. */
+/** Some proxies, and this listener, end a connection after 30 seconds without an answer. */
 const MAX_WAIT_SECONDS = 20;
 
 export const followAuditRoute = route("GET /audit", "audit:read", {

@@ -32,7 +32,10 @@ export type PauseTurn = (wait: () => Promise<void>) => Promise<boolean>;
 export function createTurns({ atOnce, mostWaiting, maxWaitMs }: TurnsOptions) {
   const lines = new Map<string, Line>();
 
-  /** `isBack`: the sender had a turn before, and does not count for the length of the line. */
+  /**
+   * `isBack`: the work had a turn before, so a full line does not turn it away. While it waits, it makes the line longer for
+   * others.
+   */
   function take(sender: string, isBack: boolean): boolean | Promise<boolean> {
     const line = lines.get(sender) ?? { running: 0, waiting: new Set() };
     lines.set(sender, line);

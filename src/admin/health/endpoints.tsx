@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
-import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
+import { HOUR_MS, toTimeOfDay } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { completeQuery, goBack, type HourOfEndpoint, stepsOf } from "../../usage/activity/mod.ts";
 import { nameOfEndpoint } from "../../wire/mod.ts";
@@ -35,7 +35,7 @@ export function Endpoints({ found, firstHour, endpoint, now }: EndpointsProps) {
     stepsOf({ ...day, from }).map((at) => {
       const { requests, refused, failed } = sumOf(rows.filter((row) => row.at.getTime() === at.getTime()));
       return {
-        label: toTimestamp(at).slice(11, 16),
+        label: toTimeOfDay(at),
         values: [requests - refused - failed, refused, failed],
         isOpen: now.getTime() - at.getTime() < HOUR_MS,
       };

@@ -1,6 +1,6 @@
 /** The rows that the page Health makes from its facts. */
 
-import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import { DAY_MS, toTimeOfDay } from "../../base/calendar.ts";
 import { counted } from "../../base/render_count.ts";
 import type { ServingProcess } from "../../database/processes/mod.ts";
 import type { Finding } from "../../installation/doctor/mod.ts";
@@ -70,7 +70,7 @@ export function summarize({ findings, expiries, processes, unusual, slow }: Heal
   soon.push(...slow.map(({ says }) => says));
   const kinds = [...Map.groupBy(unusual, describeUnusual)];
   for (const [what, hours] of kinds.slice(0, MOST_NAMED)) {
-    const last = hours[0] && toTimestamp(hours[0].at).slice(11, 16);
+    const last = hours[0] && toTimeOfDay(hours[0].at);
     soon.push(
       hours.length === 1 ? `${what} at ${last}` : `${what} in ${hours.length} hours, the last at ${last}`,
     );

@@ -2,7 +2,7 @@
 import { HOUR_MS } from "../../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
-import { MAX_LOST_SECONDS } from "../../database/mod.ts";
+import { COUNTS_RULE } from "../../database/mod.ts";
 import {
   completeLatencyQuery,
   type EndpointLatency,
@@ -24,9 +24,23 @@ import { readConditions } from "../frame/console/conditions.ts";
 import type { Page } from "../frame/console/page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { ENDPOINT } from "./endpoints.tsx";
-import { indexOf, LatencyChart, type LatencyTimes, type NumberedMark, powersFor } from "./latency_chart.tsx";
+import {
+  indexOf,
+  LatencyChart,
+  type LatencyTimes,
+  type NumberedMark,
+  ofTime,
+  powersFor,
+} from "./latency_chart.tsx";
 import { findPoint, Point } from "./latency_point.tsx";
-import { inMsOrNone, linked, measuredColumns, pathTo } from "./latency_table.tsx";
+import {
+  describeNoMarks,
+  inMsOrNone,
+  linked,
+  MARK_COLUMNS,
+  measuredColumns,
+  pathTo,
+} from "./latency_table.tsx";
 import { findMarks, UNKNOWN_MARKS } from "./marks.ts";
 import { SlowNotice } from "./show_slow.tsx";
 import { describeSlow } from "./slow.ts";
@@ -52,14 +66,15 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
       : undefined,
   ]);
   if (isRefusal(endpoints)) return endpoints;
+  const to = isLatest ? undefined : span.to;
   const times: LatencyTimes = {
     steps: latencyStepsOf(span),
     marks: found.map((mark, index) => ({ ...mark, number: index + 1 })),
     powers: powersFor(endpoints),
+    to,
     now,
   };
   const slow = describeSlow(slowEndpointsOf(endpoints, span.to), found, span.to);
-  const to = isLatest ? undefined : span.to;
   return {
     title: values.endpoint ? `Latency of ${nameOfEndpoint(values.endpoint)}` : "Latency",
     // A page that explains five minutes does not change.
@@ -68,15 +83,26 @@ export async function latencyPage({ options, query: sent, now }: Visit): Promise
       <>
         <SlowNotice slow={slow} to={to} isOne={values.endpoint !== undefined} />
         {point && <Point {...point} to={to} />}
+        {point && (
+          <h2>
+            {to === undefined ? (
+              "The last 24 hours"
+            ) : (
+              <>
+                The 24 hours until <Minute at={to} />
+              </>
+            )}
+          </h2>
+        )}
         {values.endpoint === undefined ? (
-          <AllEndpoints endpoints={endpoints} times={times} to={to} />
+          <AllEndpoints endpoints={endpoints} times={times} />
         ) : (
-          <OneEndpoint found={endpoints[0]} name={values.endpoint} times={times} to={to} />
+          <OneEndpoint found={endpoints[0]} name={values.endpoint} times={times} />
         )}
         <Happened {...times} />
         <Times span={span} endpoint={values.endpoint} isLatest={isLatest} now={now} />
         <p class="hint">
-          {`Over all processes; each adds its counts once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. Counts are kept ${LATENCY_KEPT_HOURS} hours. The lower line leaves out the five minutes that are not over. A time lies within a bucket of the histogram, so it is not exact, and above 5 s nothing more is known.`}
+          {`Over all processes. ${COUNTS_RULE} Counts are kept ${LATENCY_KEPT_HOURS} hours. The lower line leaves out the five minutes that are not over. A time lies within a bucket of the histogram, so it is not exact, and above 5 s nothing more is known.`}
         </p>
       </>
     ),
@@ -96,11 +122,10 @@ const REFUSED_AT = refuse("INVALID_REQUEST", `Nothing is shown: ${NOT_KEPT}`, {
 interface AllEndpointsProps {
   readonly endpoints: readonly EndpointLatency[];
   readonly times: LatencyTimes;
-  /** The end of the time; undefined for the latest. */
-  readonly to: Date | undefined;
 }
 
-function AllEndpoints({ endpoints, times, to }: AllEndpointsProps) {
+function AllEndpoints({ endpoints, times }: AllEndpointsProps) {
+  const { to } = times;
   if (endpoints.length === 0)
     return (
       <p class="empty">
@@ -110,7 +135,7 @@ function AllEndpoints({ endpoints, times, to }: AllEndpointsProps) {
   return (
     <>
       <Table
-        caption={`The last hour${to === undefined ? "" : " of this time"}. ${WORST_FIRST}`}
+        caption={`The last hour${ofTime(to)}. ${WORST_FIRST}`}
         columns={[
           {
             label: "Endpoint",
@@ -157,11 +182,11 @@ interface OneEndpointProps {
   readonly found: EndpointLatency | undefined;
   readonly name: string;
   readonly times: LatencyTimes;
-  readonly to: Date | undefined;
 }
 
 /** The chart of an endpoint with its values, its hours in a table, and its slowest five minutes. */
-function OneEndpoint({ found, name, times, to }: OneEndpointProps) {
+function OneEndpoint({ found, name, times }: OneEndpointProps) {
+  const { to } = times;
   const all = (
     <p class="actions">
       <a href={pathTo({ to })}>Show all endpoints</a>
@@ -210,13 +235,9 @@ function Happened({ steps, marks }: LatencyTimes) {
       <h2>What happened</h2>
       <Table
         caption={`The numbers stand in the charts. ${UNKNOWN_MARKS}`}
-        columns={[
-          { label: "Number", cell: ({ number }: NumberedMark) => number },
-          { label: "Time", cell: ({ at }) => <Minute at={at} /> },
-          { label: "What", cell: ({ says }) => says },
-        ]}
+        columns={[{ label: "Number", cell: ({ number }: NumberedMark) => number }, ...MARK_COLUMNS]}
         rows={marks.filter(({ at }) => indexOf(at, steps) !== -1).toReversed()}
-        none={<p class="muted">{`No start, failover or backup is known of this time. ${UNKNOWN_MARKS}.`}</p>}
+        none={<p class="muted">{`${describeNoMarks("this time")} ${UNKNOWN_MARKS}.`}</p>}
       />
     </>
   );

@@ -5,7 +5,7 @@
  * compared, and one slow answer does not hide all others.
  */
 import type { Child } from "hono/jsx";
-import { toTimestamp } from "../../base/calendar.ts";
+import { toTimeOfDay } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { type EndpointLatency, type LatencyStep, STEP_MS } from "../../usage/latency/mod.ts";
 import { nameOfEndpoint } from "../../wire/mod.ts";
@@ -26,6 +26,8 @@ export interface LatencyTimes {
   readonly marks: readonly NumberedMark[];
   /** The powers of ten that the scale has above {@linkcode LOWEST_MS}. */
   readonly powers: number;
+  /** The end of the time; undefined for the latest. */
+  readonly to: Date | undefined;
   readonly now: Date;
 }
 
@@ -59,7 +61,7 @@ export function LatencyChart(props: LatencyChartProps) {
   return (
     <figure class="chart latency">
       <figcaption>{caption}</figcaption>
-      <p>{describeLatency(endpoint)}</p>
+      <p>{describeLatency(endpoint, times)}</p>
       {hasLegend && <Legend parts={PARTS} />}
       <div class="plot">
         <div class="ticks" aria-hidden="true">
@@ -67,7 +69,7 @@ export function LatencyChart(props: LatencyChartProps) {
             <span>{labelOf(LOWEST_MS * 10 ** (powers - below))}</span>
           ))}
         </div>
-        <svg role="img" aria-label={`${name}: ${describeLatency(endpoint)}`}>
+        <svg role="img" aria-label={`${name}: ${describeLatency(endpoint, times)}`}>
           {Array.from({ length: powers + 1 }, (_, power) => {
             const y = percent(100 - (power * 100) / powers);
             return <line class="grid" x1="0" x2="100%" y1={y} y2={y} />;
@@ -180,7 +182,7 @@ function Hours({ steps }: Pick<LatencyTimes, "steps">) {
         dy="1.4em"
         text-anchor="middle"
       >
-        {timeOf(at)}
+        {toTimeOfDay(at)}
       </text>
     );
   });
@@ -191,11 +193,6 @@ export function indexOf(at: Date, steps: readonly Date[]): number {
   return steps.findLastIndex((step) => step <= at);
 }
 
-/** Renders the time of an instant: `12:05`. */
-export function timeOf(at: Date): string {
-  return toTimestamp(at).slice(11, 16);
-}
-
 function shareOf(ms: number, powers: number): number {
   return Math.min(1, Math.max(0.01, Math.log10(ms / LOWEST_MS) / powers));
 }
@@ -204,10 +201,15 @@ function labelOf(ms: number): string {
   return ms < 1_000 ? `${Number(ms.toPrecision(1))} ms` : `${Math.round(ms / 1_000)} s`;
 }
 
+/** Tells the last hour of an earlier time from the last hour before now. */
+export function ofTime(to: Date | undefined): string {
+  return to === undefined ? "" : " of this time";
+}
+
 /** Says how the last hour of an endpoint was, and the 24 hours before it. */
-function describeLatency({ lastHour, dayBefore }: EndpointLatency): string {
+function describeLatency({ lastHour, dayBefore }: EndpointLatency, { to }: Pick<LatencyTimes, "to">): string {
   const within = (ms: number | null) => (ms === null ? "no request" : `95 % within ${inMs(ms)}`);
-  return `In the last hour ${within(lastHour.p95Ms)}, in the 24 hours before ${within(dayBefore.p95Ms)}`;
+  return `In the last hour${ofTime(to)} ${within(lastHour.p95Ms)}, in the 24 hours before ${within(dayBefore.p95Ms)}`;
 }
 
 /** Returns the lines that the pointer shows at five minutes. */
@@ -220,11 +222,12 @@ function describeStep(
   const happened = marks.filter((mark) => indexOf(mark.at, steps) === index);
   const lines = step
     ? [
-        ...[`half within ${inMs(step.p50Ms ?? 0)}`, `95 % within ${inMs(step.p95Ms ?? 0)}`],
+        `half within ${inMs(step.p50Ms ?? 0)}`,
+        `95 % within ${inMs(step.p95Ms ?? 0)}`,
         `99 % within ${inMs(step.p99Ms ?? 0)}`,
         `requests ${renderCount(step.requests)}, refused ${renderCount(step.refused)}, failed ${renderCount(step.failed)}`,
       ]
     : ["no request"];
-  const title = at && `${timeOf(at)}${isOpen(at, now) ? ", not over" : ""}`;
+  const title = at && `${toTimeOfDay(at)}${isOpen(at, now) ? ", not over" : ""}`;
   return [title, ...lines, ...happened.map(({ says }) => says)].join("\n");
 }

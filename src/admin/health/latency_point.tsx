@@ -1,18 +1,22 @@
 /** @jsxImportSource hono/jsx */
 /** From five minutes of an endpoint to what happened, to the errors of its hour, and to the keys that were refused. */
-import { HOUR_MS, toTimestamp } from "../../base/calendar.ts";
+import { HOUR_MS, toTimeOfDay, toTimestamp } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { Database } from "../../database/mod.ts";
-import { findErrorsOfHour, goBack, type Unusual } from "../../usage/activity/mod.ts";
+import { findErrorsOfHour, goBack } from "../../usage/activity/mod.ts";
 import { findLatency, type LatencyStep, STEP_MS, stepOf } from "../../usage/latency/mod.ts";
 import { nameOfEndpoint, sentenceOfCode } from "../../wire/mod.ts";
-import { findKeysOfHours, type KeysOfHours, RefusedKeys } from "../activity/refused_keys.tsx";
+import {
+  findKeysOfHours,
+  type HourOfCode,
+  type KeysOfHours,
+  RefusedKeys,
+} from "../activity/refused_keys.tsx";
 import { Facts, numeric, Table } from "../frame/console/components/table.tsx";
-import { Lines, Minute } from "../frame/console/components/values.tsx";
+import { Lines } from "../frame/console/components/values.tsx";
 import { inMs } from "./in_ms.ts";
-import { timeOf } from "./latency_chart.tsx";
-import { linked } from "./latency_table.tsx";
+import { describeNoMarks, linked, MARK_COLUMNS } from "./latency_table.tsx";
 import { findMarks, type HealthMark } from "./marks.ts";
 
 interface ErrorOfHour {
@@ -21,7 +25,7 @@ interface ErrorOfHour {
    * The same error at all endpoints, as the unusual hours of the page Activity have it: the refusals of a key are known only
    * over all endpoints.
    */
-  readonly ofAll: Unusual;
+  readonly ofAll: HourOfCode;
 }
 
 interface PointFacts {
@@ -61,10 +65,7 @@ export async function findPoint(
   const errors = answers.map(
     ({ code, count, countOfAll }): ErrorOfHour => ({
       count,
-      ofAll: {
-        ...{ at: hour, name: code, count: countOfAll },
-        ...{ kind: "high", lowest: 0, highest: 0 },
-      },
+      ofAll: { at: hour, name: code, count: countOfAll, kind: "high" },
     }),
   );
   const keys = await findKeysOfHours(
@@ -74,6 +75,8 @@ export async function findPoint(
   );
   return { endpoint, at, steps: latencies[0]?.steps ?? [], errors, keys, marks };
 }
+
+const MARKS_OF_POINT = "these five minutes and the hour before";
 
 interface PointProps extends PointFacts {
   /** The end of the time of the page; undefined for the latest. */
@@ -88,7 +91,9 @@ export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointPro
   const activity = new URLSearchParams({ by: "code", step: "hour", to: toTimestamp(hourEnd) });
   return (
     <>
-      <h2 id="point" tabindex={-1}>{`${nameOfEndpoint(endpoint)} from ${timeOf(at)} to ${timeOf(end)}`}</h2>
+      <h2 id="point" tabindex={-1}>
+        {`${nameOfEndpoint(endpoint)} from ${toTimeOfDay(at)} to ${toTimeOfDay(end)}`}
+      </h2>
       {step === undefined ? (
         <p class="muted">No request was counted in these five minutes.</p>
       ) : (
@@ -104,20 +109,13 @@ export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointPro
         />
       )}
       <Table
-        caption="What happened in these five minutes and the hour before"
-        columns={[
-          { label: "Time", cell: (mark: HealthMark) => <Minute at={mark.at} /> },
-          { label: "What", cell: ({ says }) => says },
-        ]}
+        caption={`What happened in ${MARKS_OF_POINT}`}
+        columns={MARK_COLUMNS}
         rows={marks}
-        none={
-          <p class="muted">
-            No start, failover or backup is known of these five minutes and the hour before.
-          </p>
-        }
+        none={<p class="muted">{describeNoMarks(MARKS_OF_POINT)}</p>}
       />
       <Table
-        caption={`Errors of this endpoint from ${timeOf(hour)} to ${timeOf(hourEnd)}; codes are counted by the hour`}
+        caption={`Errors of this endpoint from ${toTimeOfDay(hour)} to ${toTimeOfDay(hourEnd)}; codes are counted by the hour`}
         columns={[
           {
             label: "Code",
@@ -134,18 +132,20 @@ export function Point({ endpoint, at, steps, errors, keys, marks, to }: PointPro
         ]}
         rows={errors}
         none={
-          <p class="muted">{`This endpoint answered no error from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>
+          <p class="muted">{`This endpoint answered no error from ${toTimeOfDay(hour)} to ${toTimeOfDay(hourEnd)}.`}</p>
         }
       />
       <Table
         caption={
           <span id="hour" tabindex={-1}>
-            {`The five minutes from ${timeOf(hour)} to ${timeOf(hourEnd)}; each leads to its errors and refused keys`}
+            {`The five minutes from ${toTimeOfDay(hour)} to ${toTimeOfDay(hourEnd)}; each leads to its errors and refused keys`}
           </span>
         }
         columns={linked(endpoint, to)}
         rows={steps}
-        none={<p class="muted">{`No request was counted from ${timeOf(hour)} to ${timeOf(hourEnd)}.`}</p>}
+        none={
+          <p class="muted">{`No request was counted from ${toTimeOfDay(hour)} to ${toTimeOfDay(hourEnd)}.`}</p>
+        }
       />
       <p class="actions">
         <a href={`/console/activity?${activity}#rows`}>Show all activity until then, with the refused keys</a>

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { count, described, oneOfThese, timestamp } from "../../base/answer_fields.ts";
 import { toTimestamp } from "../../base/calendar.ts";
 import { isRefusal } from "../../base/refusal.ts";
-import { MAX_LOST_SECONDS } from "../../database/mod.ts";
+import { COUNTS_RULE } from "../../database/mod.ts";
 import {
   completeLatencyQuery,
   findLatency,
@@ -15,7 +15,7 @@ import {
 } from "../../usage/latency/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
 import { route, titled } from "../frame/api/route.ts";
-import { findMarks, MARK_KINDS, UNKNOWN_MARKS } from "./marks.ts";
+import { findMarks, MARK_KINDS, MOST_MARKS, UNKNOWN_MARKS } from "./marks.ts";
 
 const ms = (share: string) =>
   described(v.nullable(v.number()), `The time within which ${share} of the requests ended; null without one`);
@@ -55,8 +55,7 @@ export const findLatencyRoute = route("GET /health/latency", "status:read", {
   summary: "Tell how long the requests of each endpoint took, by five minutes",
   description:
     "Over all processes, from the same buckets as the metric `claviger_http_request_duration_seconds`, with the " +
-    "interpolation of Prometheus. Every process adds its counts once a minute, and when it stops; after a crash the " +
-    `counts of its last ${MAX_LOST_SECONDS} seconds are missing. They are kept ${LATENCY_KEPT_HOURS} hours. ` +
+    `interpolation of Prometheus. ${COUNTS_RULE} Counts are kept ${LATENCY_KEPT_HOURS} hours. ` +
     `${WORST_FIRST}. \`last_hour\` is the last hour of the span, and \`day_before\` the 24 hours before it. The marks say what happened to the installation. ${UNKNOWN_MARKS}.`,
   query: v.strictObject(conditionFields(LATENCY_CONDITIONS)),
   success: {
@@ -64,7 +63,7 @@ export const findLatencyRoute = route("GET /health/latency", "status:read", {
       from: timestamp(),
       to: timestamp(),
       endpoints: described(v.array(ENDPOINT), "The worst first"),
-      marks: described(v.array(MARK), "The earliest first, at most 200"),
+      marks: described(v.array(MARK), `The earliest first; of more than ${MOST_MARKS} only the latest`),
     }),
     description: "The latency of each endpoint that had a request",
   },

@@ -6,6 +6,7 @@ import type { LatencyStep, Measured } from "../../usage/latency/mod.ts";
 import { type Column, numeric } from "../frame/console/components/table.tsx";
 import { Minute, NONE } from "../frame/console/components/values.tsx";
 import { inMs } from "./in_ms.ts";
+import type { HealthMark } from "./marks.ts";
 
 /** The address of the page, of one endpoint or of five minutes. */
 export function pathTo(asked: { endpoint?: string | undefined; to?: Date | undefined; at?: Date }): string {
@@ -51,6 +52,17 @@ export function measuredColumns<Row>(of: (row: Row) => Measured): readonly Colum
     numeric("95 % within", (row) => inMsOrNone(of(row).p95Ms)),
     numeric("99 % within", (row) => inMsOrNone(of(row).p99Ms)),
   ];
+}
+
+/** The columns of a table of what happened. */
+export const MARK_COLUMNS: readonly Column<HealthMark>[] = [
+  { label: "Time", cell: ({ at }) => <Minute at={at} /> },
+  { label: "What", cell: ({ says }) => says },
+];
+
+/** Says that nothing is known of a time. */
+export function describeNoMarks(time: string): string {
+  return `No start, failover or backup is known of ${time}.`;
 }
 
 export const inMsOrNone = (ms: number | null) => (ms === null ? NONE : inMs(ms));

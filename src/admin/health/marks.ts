@@ -13,7 +13,7 @@ export interface HealthMark {
 }
 
 /** The most marks of an answer: the latest ones. */
-const MOST_MARKS = 200;
+export const MOST_MARKS = 200;
 
 /** What cannot be known, for people. */
 export const UNKNOWN_MARKS = `Of the backups only the last ${MOST_TAKEN} are known, and of each start the minute in which it was noticed`;

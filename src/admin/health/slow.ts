@@ -1,5 +1,5 @@
 /** Says in words which endpoints are slow, since when, and what happened then. */
-import { toTimestamp } from "../../base/calendar.ts";
+import { toDay, toTimeOfDay } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import type { Database } from "../../database/mod.ts";
 import type { Finding } from "../../installation/doctor/mod.ts";
@@ -48,7 +48,7 @@ export function describeSlow(
           Number(other.kind === "deploy") - Number(one.kind === "deploy") || one.awayMs - other.awayMs,
       );
     const happened = near ? `; at ${timeOf(near.at, now)} ${near.says}` : "";
-    const says = `${nameOfEndpoint(endpoint)} take ${factor} times as long since ${timeOf(since, now)} (${times}${happened})`;
+    const says = `${nameOfEndpoint(endpoint)} have taken ${factor} times as long since ${timeOf(since, now)} (${times}${happened})`;
     return { endpoint, says };
   });
 }
@@ -65,7 +65,7 @@ export function findingsOf(slow: readonly Slow[]): readonly Finding[] {
     name: "latency",
     state: "warn",
     message: says,
-    remedy: "see on the page Latency what happened then, and which keys were refused",
+    remedy: "open the page Latency: it shows what happened then and which keys were refused",
   }));
 }
 
@@ -82,6 +82,6 @@ function distanceOf(at: Date, stepAt: Date): number {
 
 /** Renders the time of an instant, with its day if that is not today: `13:20`. */
 function timeOf(at: Date, now: Date): string {
-  const [day, time] = toTimestamp(at).slice(0, 16).split("T");
-  return toTimestamp(now).startsWith(`${day}`) ? `${time}` : `${time} of ${day}`;
+  const time = toTimeOfDay(at);
+  return toDay(at) === toDay(now) ? time : `${time} of ${toDay(at)}`;
 }

@@ -30,7 +30,7 @@ export function askForBelowUse(of: ActedKey, effects: readonly Effect[], now: Da
   if (usesUp(effects)) {
     const end = monthOf(now.getTime()).resetsAt.slice(0, 10);
     return ask(
-      `${renderCount(of.key.used)} are used this month, so the service would refuse the keys of the license until ${end}`,
+      `Used this month: ${renderCount(of.key.used)}. So the service would refuse the keys of the license until ${end}`,
     );
   }
   if (!isBelowTaken(effects)) return undefined;

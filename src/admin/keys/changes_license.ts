@@ -8,6 +8,7 @@ import {
   changeLicense,
   type Effect,
   effectsOf,
+  FOR_ALL_KEYS,
   type LicenseChange,
   type LicenseName,
   type LicenseValues,
@@ -27,7 +28,7 @@ import { proofForDays, proofForEnd } from "./license_fields.tsx";
 export function forAllKeys({ keysOfLicense: keys }: ActedKey): string {
   const count =
     keys === undefined ? "" : `: ${renderCount(keys)} that ${keys === 1 ? "is" : "are"} not revoked`;
-  return `The change applies to all keys of the license${count}.`;
+  return `${FOR_ALL_KEYS}${count}.`;
 }
 
 interface Wanted extends LicenseChange {

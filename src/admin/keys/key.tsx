@@ -1,12 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a key: whose it is, why it works or does not, its history, and what an operator can change. */
-import { monthOf } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { explainKey, type KeyExplanation, type KeySummary } from "../../licensing/keys/mod.ts";
 import { describePlaces, describeTerm, findLicense, refuseUnknownKey } from "../../licensing/mod.ts";
 import { listFilesOf } from "../../licensing/signed_licenses/mod.ts";
-import { findTextsToday, findUsageByDay, type TextsToday } from "../../usage/mod.ts";
+import { findTextsToday, type TextsToday } from "../../usage/mod.ts";
 import { keyFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
 import { Folded, Id } from "../frame/console/components/layout.tsx";
@@ -33,6 +32,8 @@ import { Why } from "./key_why.tsx";
 interface ShownKey extends KeyExplanation, ActedKey {
   readonly key: KeySummary;
   readonly machines: Awaited<ReturnType<typeof readMachines>>;
+  /** The inferences of this month that reports had beyond the limit. */
+  readonly over: number;
 }
 
 export const KEY_PAGE: DetailPage<ShownKey> = {
@@ -55,20 +56,20 @@ export const KEY_PAGE: DetailPage<ShownKey> = {
       findLicense(options.database, parseId("lic", licenseId) ?? "", { now }),
     ]);
     const keysOfLicense = countKeys(license);
-    return { ...shown, machines, keysOfLicense, taken: machines?.taken, remains: { files } };
+    const over = license?.over ?? 0;
+    return { ...shown, machines, over, keysOfLicense, taken: machines?.taken, remains: { files } };
   },
   show: showKey,
 };
 
 async function showKey(explanation: ShownKey, visit: Visit): Promise<Detail> {
-  const { key, refusals, machines } = explanation;
+  const { key, refusals, machines, over } = explanation;
   const { options, now } = visit;
   const { database } = options;
   const of = { license: key.licenseId };
   const licenseUuid = parseId("lic", key.licenseId) ?? "";
-  const [texts, { over }, history] = await Promise.all([
+  const [texts, history] = await Promise.all([
     findTextsToday(database, licenseUuid, now),
-    findUsageByDay(database, licenseUuid, monthOf(now.getTime())),
     readHistory(database, { keyUuid: uuidOf(explanation) }),
   ]);
   return {

@@ -92,7 +92,7 @@ function Answer({ obstacles: [obstacle] }: Pick<KeySummary, "obstacles">) {
   );
 }
 
-/** Says how many requests of each endpoint a key may send in a minute; a limit of 0 is none. */
+/** Says how many requests of each endpoint a key may send in a minute; 0 means that there is no limit. */
 export function describeLimits(key: KeySummary, limits: Readonly<Record<string, number>>): string {
   return Object.entries(limitsOfKey(limits, leastLimitOf(key)))
     .map(toLimitText)

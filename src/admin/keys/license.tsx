@@ -25,8 +25,8 @@ import { listMuted } from "../../notices/mod.ts";
 import { MONTH_ENTRY } from "../frame/api/fields.ts";
 import { licenseFor } from "../frame/api/path_ids.ts";
 import { History, readHistory } from "../frame/console/components/history.tsx";
+import { KeysRefusedNow } from "../frame/console/components/keys_refused_now.tsx";
 import { Folded, Id } from "../frame/console/components/layout.tsx";
-import { RefusedKeys } from "../frame/console/components/refused_keys.tsx";
 import { Facts, Table } from "../frame/console/components/table.tsx";
 import {
   AccountLink,
@@ -40,8 +40,7 @@ import {
   Used,
 } from "../frame/console/components/values.tsx";
 import { readConditions } from "../frame/console/conditions.ts";
-import type { Detail, DetailPage } from "../frame/console/detail_page.tsx";
-import { TEXT } from "../frame/console/form_fields.ts";
+import { DETAIL_ENTRIES, type Detail, type DetailPage } from "../frame/console/detail_page.tsx";
 import type { Visit } from "../frame/console/visit.ts";
 import { MachinesPanel, readMachines } from "../machines/machines.tsx";
 import { MutedNote } from "../notices/muted.tsx";
@@ -86,7 +85,7 @@ async function showLicense(
   visit: Visit,
 ): Promise<Detail | Refusal> {
   const { options, now, query } = visit;
-  const { values } = readConditions(query, { ...MONTH_ENTRY, done: TEXT, open: TEXT, from: TEXT });
+  const { values } = readConditions(query, { ...MONTH_ENTRY, ...DETAIL_ENTRIES });
   if (isRefusal(values)) return values;
   const { month = monthOf(now.getTime()) } = values;
   const { database } = options;
@@ -109,7 +108,7 @@ async function showLicense(
     script: "submit_once",
     above: (
       <>
-        <RefusedKeys of="license" keys={keys} now={now} />
+        <KeysRefusedNow of="license" keys={keys} now={now} />
         <MutedNote muted={muted} visit={visit} />
         <LicenseFacts of={license} now={now} />
       </>
@@ -138,7 +137,7 @@ async function showLicense(
         </section>
         <MachinesPanel machines={machines} of={of} places={license.maxMachines} now={now} />
         <section aria-labelledby="files">
-          <h2 id="files">Files that still work</h2>
+          <h2 id="files">Signed licenses that still work</h2>
           <Table
             caption={
               files.length === MOST_FILES
@@ -191,7 +190,7 @@ function LicenseFacts({ of, now }: LicenseProps) {
   const { tier, monthlyLimit, used, expiresAt, updatesUntil } = of;
   return (
     <section class="sees" aria-labelledby="has">
-      <h2 id="has">What they have</h2>
+      <h2 id="has">What the customer has</h2>
       <Facts
         facts={[
           ["Tier", tier],

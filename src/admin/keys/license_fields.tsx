@@ -62,7 +62,7 @@ export function ManyExpiryFields({ field }: Pick<FieldProps, "field">) {
     <RadioButtons
       {...field("term", "year")}
       label="New expiry"
-      choices={optionsOf(TERMS, (term) => TERM_LABELS[term as Term])}
+      choices={optionsOf(TERMS, (term) => TERM_LABELS[term])}
     >
       <TextField
         {...field("last_day")}

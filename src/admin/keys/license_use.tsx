@@ -56,7 +56,9 @@ export function LicenseUse({ of: { id, monthlyLimit: limit }, month, usage, befo
         columnName="Day"
         parts={["Inferences"]}
         series={usage.days.map(({ day, used }) => ({
-          ...{ label: day.slice(5), title: day, values: [used] },
+          label: day.slice(5),
+          title: day,
+          values: [used],
           isOpen: day === today,
         }))}
         limit={

@@ -16,7 +16,7 @@ import { SelectionForm, selectAgainPage } from "../frame/console/components/sele
 import { Foreign } from "../frame/console/components/values.tsx";
 import { describeAll, readConditions } from "../frame/console/conditions.ts";
 import { type DetailPage, detailRoutes, openPage } from "../frame/console/detail_page.tsx";
-import { form, page } from "../frame/console/route.ts";
+import { form, OPEN, page } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
 import { streamCsv } from "../frame/stream_csv.ts";
 import { KEY_ACTIONS } from "./actions.ts";
@@ -76,7 +76,7 @@ const NONE_SELECTED = {
  */
 export const MANY_ROUTES = [
   page(MANY_PAGE.path, MANY_PAGE.scope, ({ query }, c) => {
-    const open = query.get("open");
+    const open = query.get(OPEN);
     return open === null ? c.redirect("/console/keys", 303) : selectAgainPage({ ...NONE_SELECTED, open });
   }),
   form(MANY_PAGE.path, MANY_PAGE.scope, (visit) => openPage(MANY_PAGE, visit)),

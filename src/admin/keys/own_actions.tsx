@@ -40,7 +40,7 @@ function FeatureFields({ field }: Pick<FormProps<unknown>, "field">) {
       <RadioButtons
         {...field("decided", "granted")}
         label="The license"
-        choices={optionsOf(DECIDED, (decided) => DECIDED_LABELS[decided as Decided])}
+        choices={optionsOf(DECIDED, (decided) => DECIDED_LABELS[decided])}
       />
       <TextField
         {...field("until")}

@@ -26,7 +26,7 @@ export function RemainsAfter({ of }: { readonly of: ActedKey }) {
     <>
       {remainsOf(of)}{" "}
       {of.remains?.files.length ? (
-        <a href={`/console/licenses/${of.key.licenseId}#files`}>Files that still work</a>
+        <a href={`/console/licenses/${of.key.licenseId}#files`}>Signed licenses that still work</a>
       ) : null}
     </>
   );

@@ -56,6 +56,13 @@ const release: Action<MachineSummary> = action({
   },
 });
 
+/** Says how long a signed license works. */
+function stillWorks(signedUntil: Date): string {
+  return `The license that was signed for the machine still works without a network until ${toTimestamp(signedUntil)}.`;
+}
+
+const NOTHING_ENDS_IT = "Nothing ends it earlier.";
+
 const free: Action<MachineSummary> = action({
   name: "free",
   scope: "machines:free",
@@ -73,8 +80,7 @@ const free: Action<MachineSummary> = action({
       </p>
       {signedUntil && (
         <p>
-          <b>{`The license that was signed for the machine still works without a network until ${toTimestamp(signedUntil)}.`}</b>{" "}
-          Nothing ends it earlier.
+          <b>{stillWorks(signedUntil)}</b> {NOTHING_ENDS_IT}
         </p>
       )}
     </>
@@ -82,8 +88,7 @@ const free: Action<MachineSummary> = action({
   perform: ({ of, by, visit }) => freeByOperator(visit.options.database, parseId("mch", of.id) ?? "", by),
   done: {
     "machine.free": (_, after) =>
-      "The place is free. The license that was signed for the machine still works without a network until " +
-      `${toTimestamp(new Date(Object(after).file_works_until))}.`,
+      `The place is free. ${stillWorks(new Date(Object(after).file_works_until))}`,
   },
 });
 
@@ -116,10 +121,10 @@ async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detai
     beside: <MachineStatePill state={state} />,
     below: (
       <>
-        {license && <Stolen keys={license.keys} />}
+        {license && <Stolen keys={license.keys} signedUntil={signedUntil} />}
         <Facts
           facts={[
-            license !== undefined && ["Customer", nameOfCustomer(license)],
+            license !== undefined && ["Customer", <Foreign text={nameOfCustomer(license)} />],
             license !== undefined && [
               "License",
               <>
@@ -129,10 +134,7 @@ async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detai
             ["State", `${state}: ${STATE_MEANINGS[state]}`],
             ["Machine id", <Id id={id} />],
             ["Platform", platform === null ? NONE : <Foreign text={platform} />],
-            [
-              "Others",
-              <a href={`/console/machines?license=${licenseId}`}>Show all machines of the license</a>,
-            ],
+            ["Machines of the license", <a href={`/console/machines?license=${licenseId}`}>Show all</a>],
             ["Since", <Ago at={activatedAt} now={now} />],
             ["Last seen", <Ago at={lastSeenAt} now={now} />],
             activeUntil !== null && ["Its seat ends", <Ago at={activeUntil} now={now} />],
@@ -145,7 +147,7 @@ async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detai
   };
 }
 
-/** So many keys are named. */
+/** The most keys that the page names. */
 const MOST_KEYS = 10;
 
 /** Reads the license of the machine and its newest keys that work; undefined if the operator may not see keys. */
@@ -159,13 +161,22 @@ async function readLicense({ licenseId }: MachineSummary, { options: { database 
   );
 }
 
-/** What ends the use by a thief. */
-function Stolen({ keys }: { readonly keys: readonly KeySummary[] }) {
+interface StolenProps {
+  readonly keys: readonly KeySummary[];
+  readonly signedUntil: Date | null;
+}
+
+/** What ends the use by a thief, and what nothing ends. */
+function Stolen({ keys, signedUntil }: StolenProps) {
   if (keys.length === 0) return null;
   return (
     <p>
-      <b>Stolen?</b> A release does not block it: it can be activated again. Rotate, suspend or revoke the key
-      that it has:{" "}
+      <b>Stolen?</b> A release does not stop it: whoever has the machine can activate it again. Suspend or
+      revoke the key that it uses, or rotate the key with 0 days of overlap.{" "}
+      {signedUntil && `${stillWorks(signedUntil)} ${NOTHING_ENDS_IT} `}
+      {keys.length === MOST_KEYS
+        ? `The ${MOST_KEYS} newest keys of its license that work: `
+        : "Keys of its license that work: "}
       {keys.map(({ id, hint }, index) => (
         <>
           {index > 0 && ", "}

@@ -115,7 +115,7 @@ function sayAdded({ model }: FoundModel, after: unknown): string {
   const replaced =
     model.listedVersion === null || model.listedVersion === version
       ? "clients do not see the version before"
-      : describeReplaced(model, { version, requiresLicense }).replace(/^C/, "c");
+      : describeReplaced(model, { version, requiresLicense });
   return `The version was added. Upload its file now: ${replaced}.`;
 }
 

@@ -36,7 +36,7 @@ export async function askForVersion(added: Added, visit: Visit): Promise<Refusal
   const found = await findRegistered(visit.options.database, added.name);
   if (found === undefined || found.model.owner !== null || hasVersion(found, added.version)) return undefined;
   const seen = await describeSeen(found.model, { added, visit });
-  const error = `A model has this name already. ${seen} Check the box if that is meant`;
+  const error = `A model has this name already; ${seen} Check the box if that is meant`;
   return refuseFields([{ field: "add_version", error }]);
 }
 
@@ -44,13 +44,13 @@ function hasVersion({ versions }: FoundModel, named: string): boolean {
   return versions.some(({ version }) => version === named);
 }
 
-/** Says which version clients see before and after the file has arrived: `Clients see 1.0.0 (tier free) …`. */
+/** Says which version clients see before and after the file has arrived: `clients see 1.0.0 (tier free) …`. */
 export function describeReplaced(
   { listedVersion, shown }: RegisteredModel,
   { version, requiresLicense }: Omit<Added, "name">,
 ): string {
   const now = listedVersion === null ? "no version" : `${listedVersion} (tier ${shown.requiresLicense})`;
-  return `Clients see ${now} now, and ${version} (tier ${requiresLicense}) after the upload of its file`;
+  return `clients see ${now} now, and ${version} (tier ${requiresLicense}) after the upload of its file`;
 }
 
 async function describeSeen(

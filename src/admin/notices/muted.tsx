@@ -2,7 +2,7 @@
 /** What is muted: a page with all of it, and what the pages of a license, an account and a notice say of it. */
 import { describeActor } from "../../audit/mod.ts";
 import { parsedField } from "../../base/rule.ts";
-import { listMuted, MUTABLE, type Muted, unmute } from "../../notices/mod.ts";
+import { LOOKS_EVERY, listMuted, MUTABLE, type Muted, unmute } from "../../notices/mod.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Table } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Foreign, LicenseLink, Minute } from "../frame/console/components/values.tsx";
@@ -25,7 +25,7 @@ const unmuteAction: Action<readonly Muted[]> = action<readonly Muted[], typeof E
   Form: () => null,
   perform: ({ by, fields, visit }) => unmute(visit.options.database, fields.of, by),
   done: {
-    "notice.unmute": () => <>Notices are made again: those that are true come within ten minutes.</>,
+    "notice.unmute": () => <>Notices are made again: those that are true come within {LOOKS_EVERY}.</>,
   },
 });
 
@@ -54,7 +54,9 @@ export const MUTED_PAGE: DetailPage<readonly Muted[]> = {
             },
             { label: "Muted", needs: "middle", cell: ({ mutedAt }) => <Ago at={mutedAt} now={visit.now} /> },
             { label: "By", cell: ({ mutedBy }) => <Foreign text={describeActor(mutedBy)} /> },
-            ...(visit.may("notices:change") ? [{ label: "Then", cell: UnmuteForm }] : []),
+            ...(visit.may("notices:change")
+              ? [{ label: "Actions", isControl: true as const, cell: UnmuteForm }]
+              : []),
           ]}
           rows={muted.slice(0, ROWS)}
           none={<p class="empty">No account and no license is muted.</p>}

@@ -1,17 +1,19 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a notice: what it says, and how it leaves the open ones. */
+import type { Child } from "hono/jsx";
 import { describeActor } from "../../audit/mod.ts";
 import { DAY_MS, toDay } from "../../base/calendar.ts";
 import { parseId } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
 import { parsedField, wordField } from "../../base/rule.ts";
-import type { Database } from "../../database/mod.ts";
+import { type Database, MOST_COUNTED } from "../../database/mod.ts";
 import {
   countNotices,
   describeNotice,
   findNotice,
   isOpenNotice,
+  LOOKS_EVERY,
   listMuted,
   type Muted,
   markDone,
@@ -54,13 +56,16 @@ const REMIND_ENTRIES = { on: parsedField(REMIND_DAY) } as const;
 const remind = action<NoticeSummary, typeof REMIND_ENTRIES>({
   name: "remind",
   scope: "notices:change",
-  label: "Remind on",
+  label: "Put off",
   submit: "Put the notice off",
   fits: isOpenNotice,
   entries: REMIND_ENTRIES,
   Form: ({ field, now }) => (
     <>
-      <p>The notice is not among the open ones until that day, and then it is there again.</p>
+      <p>
+        The notice is not among the open ones until that day. From that day on it is open again, if it is
+        still true.
+      </p>
       <TextField
         {...field("on", toDay(new Date(now.getTime() + 7 * DAY_MS)))}
         label="Day"
@@ -96,10 +101,15 @@ function mutableOf({ licenseId, muted }: ShownNotice): readonly (typeof OF)[numb
 }
 
 /** Names what can be muted, as people know it. */
-function nameOf(of: (typeof OF)[number], { email, key, licenseId }: ShownNotice): string {
-  return of === "account"
-    ? `all licenses of ${email ?? ""}`
-    : `the license of ${email ?? ""} with the key ${key ?? licenseId}`;
+function nameOf(of: (typeof OF)[number], { email, key, licenseId }: ShownNotice): Child {
+  const whose = <Foreign text={email ?? ""} />;
+  return of === "account" ? (
+    <>all licenses of {whose}</>
+  ) : (
+    <>
+      the license of {whose} with the key {key ?? licenseId}
+    </>
+  );
 }
 
 async function countOpen(
@@ -128,13 +138,17 @@ const muteAction = action<ShownNotice, typeof MUTE_ENTRIES>({
     const mutable = mutableOf(of);
     const choices = mutable.map((value) => ({
       value,
-      label: `${nameOf(value, of)} (${counted(of.open[value], "open notice")})`,
+      label: (
+        <>
+          {nameOf(value, of)} ({counted(of.open[value], "open notice", { most: MOST_COUNTED })})
+        </>
+      ),
     }));
     return (
       <>
         <p>
           From now on no notice is made for what you choose, and its open ones, also those that were put off,
-          are withdrawn within ten minutes. To end it, choose Unmute on this page or on the page{" "}
+          are withdrawn within {LOOKS_EVERY}. To end it, choose Unmute on this page or on the page{" "}
           <a href="/console/notices/muted">Muted</a>.
         </p>
         <RadioButtons

@@ -5,20 +5,22 @@ import { ORDERS } from "../../base/condition.ts";
 import { idRule } from "../../base/ids.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { parsedField } from "../../base/rule.ts";
+import { escapeControls } from "../../base/text/mod.ts";
 import {
   countNotices,
   findNoticeFilter,
   isOpenNotice,
   KIND_MEANINGS,
+  LOOKS_EVERY,
   listNotices,
   NOTICE_CONDITIONS,
   NOTICE_KINDS,
   NOTICE_STATES,
   type NoticeState,
   type NoticeSummary,
+  tellNotice,
 } from "../../notices/mod.ts";
 import { conditionFields } from "../frame/api/fields.ts";
-import { ORIGIN } from "../frame/console/action.ts";
 import { choicesOf, optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { bothWays, OrderField, toAddress } from "../frame/console/components/list.tsx";
@@ -26,9 +28,9 @@ import type { Column } from "../frame/console/components/table.tsx";
 import { AccountLink, Ago, Pill } from "../frame/console/components/values.tsx";
 import { type Asked, fieldOf } from "../frame/console/conditions.ts";
 import type { List } from "../frame/console/list_page.tsx";
-import { toOpenForm } from "../frame/console/route.ts";
+import { ORIGIN, toOpenForm } from "../frame/console/route.ts";
 import type { Visit } from "../frame/console/visit.ts";
-import { describeLastDeed, NoticeLink } from "./done_notice.tsx";
+import { DONE_STAYS, describeLastNoticeChange, NoticeLink } from "./done_notice.tsx";
 
 const ENTRIES = {
   ...conditionFields(NOTICE_CONDITIONS),
@@ -51,7 +53,12 @@ export const NOTICES: List<typeof ENTRIES, NoticeSummary> = {
         list: (filter) => listNotices(database, { now, filter }),
         count: (filter) => countNotices(database, { now, filter }),
       }),
-      note: <Notice kind="done">{await describeLastDeed(visit)}</Notice>,
+      note: (
+        <>
+          <Notice kind="done">{await describeLastNoticeChange(visit)}</Notice>
+          {visit.may("notices:change") && <p class="hint">{DONE_STAYS}</p>}
+        </>
+      ),
     };
   },
   toAfter: ({ id }) => id,
@@ -112,7 +119,13 @@ export function columnsFor(
     { label: "Account", needs: "wide", cell: AccountOf },
     { label: "Noticed", sorts, cell: ({ madeAt }) => <Ago at={madeAt} now={now} /> },
     ...(may("notices:change")
-      ? [{ label: "Then", cell: (notice: NoticeSummary) => <Deeds of={notice} from={from} /> }]
+      ? [
+          {
+            label: "Actions",
+            isControl: true as const,
+            cell: (notice: NoticeSummary) => <NoticeActions of={notice} from={from} />,
+          },
+        ]
       : []),
   ];
 }
@@ -126,16 +139,19 @@ function AccountOf({ userId, email }: NoticeSummary) {
 }
 
 /** The button and the link with which an open notice leaves the list. */
-function Deeds({ of, from }: { readonly of: NoticeSummary; readonly from: string }) {
+function NoticeActions({ of, from }: { readonly of: NoticeSummary; readonly from: string }) {
   if (!isOpenNotice(of)) return null;
   const page = `/notices/${of.id}`;
+  const says = escapeControls(tellNotice(of));
   return (
     <form method="post" action={`/console${page}/done`}>
       <input type="hidden" name={ORIGIN} value={from} />
-      <button type="submit" class="quiet">
+      <button type="submit" class="quiet" aria-label={`Done: ${says}`}>
         Done
       </button>{" "}
-      <a href={`/console${toOpenForm(page, "remind", from)}`}>Remind on…</a>
+      <a href={`/console${toOpenForm(page, "remind", from)}`} aria-label={`Put off… ${says}`}>
+        Put off…
+      </a>
     </form>
   );
 }
@@ -153,8 +169,7 @@ export function NoticeStatePill({ state }: { readonly state: NoticeState }) {
 }
 
 /** Says that no notice is open, also before the service has looked for the first time. */
-export const NO_OPEN_NOTICE =
-  "No notice is open. The service looks every ten minutes, first a minute after its start.";
+export const NO_OPEN_NOTICE = `No notice is open. The service looks every ${LOOKS_EVERY}, first a minute after its start.`;
 
 /** Names a kind of notice in words: `license_end` is `license end`. */
 export function nameOfKind(kind: string): string {

@@ -1,4 +1,4 @@
-/** Notices: list, look at, mark as done, and put off. */
+/** Notices: list, look at, mark as done, put off, and mute. */
 import * as v from "valibot";
 import { schemasOf } from "../../base/answer_fields.ts";
 import { idRule, parseId } from "../../base/ids.ts";
@@ -7,6 +7,7 @@ import { inJsonSchema, parsedField } from "../../base/rule.ts";
 import {
   findNotice,
   findNoticeFilter,
+  LOOKS_EVERY,
   listMuted,
   listNotices,
   MUTED_FIELDS,
@@ -71,7 +72,7 @@ function muteRoute(verb: "mute" | "unmute", { run, ...about }: MuteRoute) {
         muted: v.boolean(),
         changed: v.boolean(),
       }),
-      description: "It is so; `changed` is false if it was before",
+      description: `Notices are ${verb}d; \`changed\` is false if they were before`,
     },
     codes: ["NOT_FOUND"],
     async run({ database }, call) {
@@ -125,14 +126,14 @@ export const NOTICES_ROUTES = [
   muteRoute("mute", {
     id: "muteNotices",
     summary: "Make no notices for an account or a license, and withdraw its open ones",
-    description: "A running service withdraws them within ten minutes.",
+    description: `A running service withdraws them within ${LOOKS_EVERY}.`,
     run: mute,
   }),
 
   muteRoute("unmute", {
     id: "unmuteNotices",
     summary: "Make notices for an account or a license again",
-    description: "A running service makes those that are true within ten minutes.",
+    description: `A running service makes those that are true within ${LOOKS_EVERY}.`,
     run: unmute,
   }),
 
@@ -168,7 +169,7 @@ export const NOTICES_ROUTES = [
     body: v.strictObject({ on: parsedField(REMIND_DAY), ...REASON }),
     success: {
       schema: CHANGED_NOTICE,
-      description: "The notice is put off; `changed` is false if it was until then before",
+      description: "The notice is put off; `changed` is false if it was put off until that day already",
     },
     codes: ["CONFLICT"],
     run: async (options, call) =>

@@ -10,6 +10,7 @@ import {
 } from "../../notices/mod.ts";
 import { Table } from "../frame/console/components/table.tsx";
 import type { Visit } from "../frame/console/visit.ts";
+import { DONE_STAYS } from "./done_notice.tsx";
 import { columnsFor, NO_OPEN_NOTICE, nameOfKind } from "./notices.tsx";
 
 /** The notices that the panel shows. */
@@ -53,6 +54,7 @@ export function OpenNoticesPanel({ newest, counts, visit }: OpenNotices & { read
         rows={newest}
         none={<p>{NO_OPEN_NOTICE}</p>}
       />
+      {newest.length > 0 && visit.may("notices:change") && <p class="hint">{DONE_STAYS}</p>}
       {kinds.length > 0 && (
         <p class="ways">
           <a href="/console/notices">Show all notices</a>

@@ -16,7 +16,7 @@ import type { Visit } from "../frame/console/visit.ts";
 import { listExpiries, summarize } from "../health/health_rows.ts";
 import { ShowSlow } from "../health/show_slow.tsx";
 import { findSlow } from "../health/slow.ts";
-import { describeLastDeed } from "../notices/done_notice.tsx";
+import { describeLastNoticeChange } from "../notices/done_notice.tsx";
 import { OpenNoticesPanel, readOpenNotices } from "../notices/open_notices.tsx";
 import { sumByTier, WHO_REPORTS } from "../usage/use_by_tier.ts";
 import { Consumers, KeysByTier, KeysToLookAt, RefusalsOfDay, Unused } from "./overview_lists.tsx";
@@ -28,17 +28,17 @@ export async function overviewPage(visit: Visit): Promise<Page> {
   const { options, now, may } = visit;
   const { database } = options;
   options.demandFigures();
-  const [{ unusual, slow, counts, refused, ...health }, notices, deed, isBegun, figures, use] =
+  const [{ unusual, slow, counts, refused, ...health }, notices, change, isBegun, figures, use] =
     await Promise.all([
       findHealth(options, now),
       readOpenNotices(visit),
-      describeLastDeed(visit),
+      describeLastNoticeChange(visit),
       hasKeys(database),
       readFigures(database),
       readUsageDays(database, { from: dayBefore(now, 2 * DAYS), to: dayBefore(now, 0) }),
     ]);
   /** When the use and the figures were counted: the page says the earliest time once. */
-  const counted = [use, figures].flatMap((each) => each?.asOf.getTime() ?? []);
+  const countedAtMs = [use, figures].flatMap((each) => each?.asOf.getTime() ?? []);
   const summary = summarize({ ...health, unusual, slow });
   const mayIssue = may("keys:issue");
   return {
@@ -47,7 +47,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
     script: "refresh",
     body: (
       <>
-        <Notice kind="done">{deed}</Notice>
+        <Notice kind="done">{change}</Notice>
         <p class={`notice ${summary.tone} health`}>
           <Foreign text={summary.sentence} />{" "}
           {unusual.length > 0 && <a href="/console/activity#rows">Show unusual hours</a>}{" "}
@@ -77,7 +77,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
             {isBegun && figures && <Unused {...figures.unused} />}
           </div>
         </div>
-        {isBegun && counted.length > 0 && <AsOf at={new Date(Math.min(...counted))} now={now} />}
+        {isBegun && countedAtMs.length > 0 && <AsOf at={new Date(Math.min(...countedAtMs))} now={now} />}
       </>
     ),
   };
@@ -142,7 +142,8 @@ function Use({ use, now }: { readonly use: UsageDays | undefined; readonly now: 
   const days = Array.from({ length: 2 * DAYS + 1 }, (_, index) => dayBefore(now, 2 * DAYS - index));
   const used = sumByTier(use.days.map(({ day, ...of }) => ({ column: day, ...of })));
   const columns = days.map((day) => ({
-    ...{ label: day, values: TIERS.map((tier) => used(day, tier)) },
+    label: day,
+    values: TIERS.map((tier) => used(day, tier)),
     isOpen: day === dayBefore(now, 0),
   }));
   const isCounted = use.filledFrom === null || use.filledFrom <= dayBefore(now, 2 * DAYS);

@@ -77,7 +77,7 @@ export function KeysToLookAt() {
   );
 }
 
-/** A phone has no room for five columns of longer numbers than those below this one. */
+/** From this sum on, the numbers are too long for five columns on a phone. */
 const MOST_BESIDE = 1_000;
 
 /** The keys of each tier in each state. */

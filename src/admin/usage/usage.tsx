@@ -188,8 +188,8 @@ function Headline({ used, same, imported, month, now }: HeadlineProps) {
       </p>
       {same?.days !== undefined && (
         <p class="hint">
-          {`Compared ${same.days === 1 ? "is the first day" : `are the first ${same.days} days`} of each month: ${renderCount(same.used)} after ${renderCount(same.before)}.`}
-          {` Left out: later days${imported > 0 ? `, and ${renderCount(imported)} that were imported without a day` : ""}.`}
+          {`The comparison has the ${same.days === 1 ? "first day" : `first ${same.days} days`} of each month: ${renderCount(same.used)}, and ${renderCount(same.before)} in the month before.`}
+          {` It leaves out later days${imported > 0 ? `, and ${renderCount(imported)} that were imported without a day` : ""}.`}
         </p>
       )}
     </>

@@ -7,6 +7,7 @@ import {
   describeNotice,
   findNotice,
   findNoticeFilter,
+  LOOKS_EVERY,
   listMuted,
   listNotices,
   markDone,
@@ -124,7 +125,7 @@ const muteOne = databaseCommand({
   async run(values, { database, actor, now, print }) {
     const { of, id } = await findMutable(database, values);
     const { isChanged } = orRefuse(await mute(database, of, { actor, now }));
-    const done = `Muted ${id}: no notice is made for it, and a running service withdraws its open ones within ten minutes`;
+    const done = `Muted ${id}: no notice is made for it, and a running service withdraws its open ones within ${LOOKS_EVERY}`;
     print.line(isChanged ? done : `Nothing changed: ${id} was muted already`, {
       id,
       muted: true,
@@ -141,7 +142,7 @@ const unmuteOne = databaseCommand({
   async run(values, { database, actor, now, print }) {
     const { of, id } = await findMutable(database, values);
     const { isChanged } = orRefuse(await unmute(database, of, { actor, now }));
-    const done = `Unmuted ${id}: a running service makes its notices within ten minutes`;
+    const done = `Unmuted ${id}: a running service makes its notices within ${LOOKS_EVERY}`;
     print.line(isChanged ? done : `Nothing changed: ${id} was not muted`, {
       id,
       muted: false,

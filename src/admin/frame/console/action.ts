@@ -13,6 +13,7 @@ import { type FieldsOf, NEEDED_REASON_ENTRY, parseForm, repeatEntry } from "./fo
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import type { fieldsOf } from "./refused_form.ts";
+import { ORIGIN } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 /** What pages need to know of an action; `Thing` is what the page shows. */
@@ -158,9 +159,6 @@ async function refuseWithoutProof(
   if (refusal || ends === 0) return refusal || undefined;
   return await noteEndings(options.database, session, { ends, now });
 }
-
-/** The field of an address and of a form that names the page on which the action began. */
-export const ORIGIN = "from";
 
 /** Returns the address of the page on which an action began, if the request names one on which it can begin. */
 export function originOf<Thing>(

@@ -11,11 +11,12 @@ import { type Action, originOf } from "./action.ts";
 import type { Script } from "./assets.ts";
 import { Actions, LastRefusal } from "./components/action.tsx";
 import { Notice } from "./components/layout.tsx";
+import { TEXT } from "./form_fields.ts";
 import { describeLastChange } from "./last_change.tsx";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import type { RefusedForm } from "./refused_form.ts";
-import { type ConsoleRoute, form, page, showDone } from "./route.ts";
+import { type ConsoleRoute, DONE, form, OPEN, ORIGIN, page, showDone } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
 export interface DetailPage<Thing> {
@@ -42,6 +43,9 @@ export interface Detail extends Omit<Page, "body" | "code"> {
   /** What the title of an open form calls the thing, because the title of the page may be out of sight. */
   readonly name?: string;
 }
+
+/** The fields that the address of every such page can have. */
+export const DETAIL_ENTRIES = { [DONE]: TEXT, [OPEN]: TEXT, [ORIGIN]: TEXT } as const;
 
 /** Returns the routes of a page and of its actions. */
 export function detailRoutes<Thing>(of: DetailPage<Thing>): readonly [ConsoleRoute, ...ConsoleRoute[]] {

@@ -134,8 +134,8 @@ async function listPage<Entries extends WithAfter, Row>(
   );
   const shown = columns(visit);
   const table = <Table caption={caption} columns={shown} rows={rows} order={{ sort, toPath }} />;
-  const unsorted = shown.flatMap(({ label, isOrdered, sorts = [] }) =>
-    isOrdered || sorts.length > 0 ? [] : [label.toLowerCase()],
+  const unsorted = shown.flatMap(({ label, isOrdered, isControl, sorts = [] }) =>
+    isOrdered || isControl || sorts.length > 0 ? [] : [label.toLowerCase()],
   );
   return {
     title: list.title,

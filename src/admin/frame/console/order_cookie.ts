@@ -1,12 +1,14 @@
 /**
- * The order that an operator chose last for a list, in a cookie that the browser sends to this list alone. It counts when
- * the list is opened without conditions, as from the menu; every link of the page names the order.
+ * The order that an operator chose last for a list, in a cookie for the path of this list; the browser also sends it to the
+ * pages below, which do not read it. It counts when the list is opened without conditions, as from the menu or after a
+ * change that began in the list; every link of the page names the order.
  */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import * as v from "valibot";
 import { DAY_MS } from "../../../base/calendar.ts";
 import type { AdminEnv } from "../options.ts";
+import { DONE } from "./route.ts";
 import { sessionCookieOf } from "./session_cookie.ts";
 import type { Visit } from "./visit.ts";
 
@@ -31,8 +33,9 @@ export function withChosenOrder({ path, entries }: OrderedList, visit: Visit, c:
   if (asked === "") deleteCookie(c, name, attributes);
   else if (asked !== undefined && isOrder(asked))
     setCookie(c, name, asked, { ...attributes, maxAge: KEPT_SECONDS });
-  const kept = visit.query.size === 0 ? getCookie(c, name) : undefined;
+  const isBare = [...visit.query.keys()].every((field) => field === DONE);
+  const kept = isBare ? getCookie(c, name) : undefined;
   return kept !== undefined && isOrder(kept)
-    ? { ...visit, query: new URLSearchParams({ sort: kept }) }
+    ? { ...visit, query: new URLSearchParams([...visit.query, ["sort", kept]]) }
     : visit;
 }

@@ -49,7 +49,9 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
   const content = (
     <>
       <div class="heading" id="title" tabindex={-1}>
-        <h1>{title}</h1>
+        <h1>
+          <bdi>{title}</bdi>
+        </h1>
         {beside}
         {under && <p class="under">{under}</p>}
       </div>

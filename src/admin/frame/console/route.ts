@@ -29,6 +29,12 @@ export function form(path: string, scope: Need, answer: ConsoleRoute["answer"]):
 /** The field of an address that names the request whose change the page tells. */
 export const DONE = "done";
 
+/** The field of an address that names the action whose form is open. */
+export const OPEN = "open";
+
+/** The field of an address and of a form that names the page on which the action began. */
+export const ORIGIN = "from";
+
 /** Answers a form after its change: the browser goes to the page at `address`, which shows the sentence of `done`. */
 export function showDone(c: Context<AdminEnv>, address: string, done = ""): Response {
   return c.redirect(`/console${address}${address.includes("?") ? "&" : "?"}${DONE}=${done}`, 303);
@@ -46,5 +52,6 @@ export function formIdOf(action: string): string {
 
 /** Returns the address of a page at which the form of an action is open; `from` is the page on which the action begins. */
 export function toOpenForm(path: string, action: string, from?: string): string {
-  return `${path}?open=${action}${from === undefined ? "" : `&from=${from}`}#${formIdOf(action)}`;
+  const origin = from === undefined ? "" : `&${ORIGIN}=${encodeURIComponent(from)}`;
+  return `${path}?${OPEN}=${action}${origin}#${formIdOf(action)}`;
 }

@@ -5,10 +5,10 @@
  */
 import { refuse } from "../../../../base/refusal.ts";
 import { refuseOldProof } from "../../../../operators/mod.ts";
-import { type Action, isOffered, ORIGIN, originOf } from "../action.ts";
+import { type Action, isOffered, originOf } from "../action.ts";
 import { fieldsOf, type RefusedForm } from "../refused_form.ts";
 import { RefusalNotice } from "../remedies.tsx";
-import { formIdOf, toOpenForm } from "../route.ts";
+import { formIdOf, OPEN, ORIGIN, toOpenForm } from "../route.ts";
 import type { Visit } from "../visit.ts";
 import { TextField } from "./form.tsx";
 
@@ -58,7 +58,7 @@ function ActionForm<Thing>({
   const refusal = refused?.refusal ?? (needsFreshProof && refuseOldProof(visit.session, visit.now));
   const field = fieldsOf(name, refused);
   const Title = group === undefined ? "h2" : "h3";
-  const isOpen = (props.refused?.action ?? visit.query.get("open")) === name;
+  const isOpen = (props.refused?.action ?? visit.query.get(OPEN)) === name;
   return (
     <details class="action" name="action" id={name} open={isOpen}>
       <summary class={isFinal && "ending"}>{`${label}…`}</summary>

@@ -31,7 +31,7 @@ export function Field({ label, name, id = name, hint, error, children }: FieldPr
 }
 
 /** Why the value of a field was refused. */
-export function FieldError({ id, error }: { readonly id: string } & Pick<FieldProps, "error">) {
+function FieldError({ id, error }: { readonly id: string } & Pick<FieldProps, "error">) {
   if (error === undefined) return null;
   return (
     <p class="error" id={`${id}-error`}>
@@ -101,12 +101,18 @@ interface Option {
 }
 
 /** Returns values as the options of a field. */
-export function optionsOf(values: readonly string[], toLabel = (value: string) => value): readonly Option[] {
+export function optionsOf<Value extends string>(
+  values: readonly Value[],
+  toLabel: (value: Value) => string = (value) => value,
+): readonly Option[] {
   return values.map((value) => ({ value, label: toLabel(value) }));
 }
 
 /** Returns the choices of a condition: any value, or one of these. */
-export function choicesOf(values: readonly string[], toLabel?: (value: string) => string): readonly Option[] {
+export function choicesOf<Value extends string>(
+  values: readonly Value[],
+  toLabel?: (value: Value) => string,
+): readonly Option[] {
   return [{ value: "", label: "any" }, ...optionsOf(values, toLabel)];
 }
 
@@ -140,7 +146,7 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
 
 interface ChoicesProps extends FieldProps {
   readonly value: string | undefined;
-  readonly choices: readonly Option[];
+  readonly choices: readonly Pick<ChoiceProps, "value" | "label">[];
 }
 
 /** Check boxes. Their value has what is checked, separated by commas. If it is wrong, the first box gets the focus. */
@@ -192,7 +198,11 @@ function Choices({
 }
 
 /** A box of its own, with the reason for which the form was refused. */
-export function CheckBox({ label, value, ...field }: Omit<TextFieldProps, "hint">) {
+export function CheckBox({
+  label,
+  value,
+  ...field
+}: Pick<TextFieldProps, "label" | "name" | "id" | "value" | "error" | "autofocus">) {
   return (
     <div class="field">
       <Choice
@@ -213,7 +223,7 @@ interface ChoiceProps {
   readonly type: "radio" | "checkbox";
   readonly name: string;
   readonly value: string;
-  readonly label: string;
+  readonly label: Child;
   readonly checked: boolean;
   readonly id?: string;
   readonly autofocus?: boolean;

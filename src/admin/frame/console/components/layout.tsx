@@ -36,7 +36,7 @@ export interface NoticeProps {
 
 /** A sentence that stands out, if there is one. */
 export function Notice({ kind, isAnswer = kind === "done" || kind === "bad", children }: NoticeProps) {
-  if (children === undefined) return null;
+  if (children === undefined || children === null) return null;
   return (
     <div
       class={`notice ${kind === "done" ? "good" : kind}`}

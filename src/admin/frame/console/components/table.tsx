@@ -9,6 +9,8 @@ export interface Column<Row> {
   readonly sorts?: readonly string[];
   /** The order of the list itself is about this column, so people need no link for it. */
   readonly isOrdered?: true;
+  /** The column has buttons, not values. */
+  readonly isControl?: true;
   /** The windows that have room for the column, by default all. Cards and paper always have it. */
   readonly needs?: "wide" | "middle";
   cell(row: Row): Child;

@@ -19,7 +19,7 @@ interface Props {
  * Says which keys the service refuses now, and why, in the words of their pages. Keys that were ended for good are not
  * named: their states are in the table.
  */
-export function RefusedKeys({ of, keys, now }: Props) {
+export function KeysRefusedNow({ of, keys, now }: Props) {
   const refused = keys.filter(
     ({ obstacles: [first] }) => first && first !== "revoked" && first !== "replaced",
   );
