@@ -42,7 +42,7 @@ test("claviger notices list, show, remind and done say what they show and change
 
   const on = dayIn(7);
   const put = await line.here(["notices", "remind", notice.id, "--on", on]);
-  expect(put.out).toBe(`Put ${notice.id} off until ${on}T00:00:00Z\n`);
+  expect(put.out).toBe(`Put ${notice.id} off until ${on}\n`);
   expect(await line.json(["notices", "list", "--license", license])).toEqual([]);
   const [later] = await line.json(["notices", "list", "--license", license, "--state", "later"]);
   expect(later).toMatchObject({ id: notice.id, remind_at: `${on}T00:00:00Z` });

@@ -43,6 +43,22 @@ async function change(page: Page, action: string, fields: Readonly<Record<string
   await form.getByRole("button", { name: submit }).click();
 }
 
+test("The form that revokes a key says on one line when the key was last used", async () => {
+  const key = await admin.issue();
+  await admin.database.query(
+    (sql) => sql`
+      update keys set last_used_at = ${admin.clock.now()}::timestamptz - interval '5 minutes' where id = ${uuidOf(key)}::uuid`,
+  );
+  await visit("admin", key, async (page) => {
+    await page.locator("#revoke summary").click();
+    await page.locator("#revoke p .more", { hasText: "5 minutes ago" }).waitFor();
+    const display = await page.evaluate(
+      "getComputedStyle(document.querySelector('#revoke p .more')).display",
+    );
+    expect(display).toBe("inline");
+  });
+});
+
 describe("An action", () => {
   test("is made by keyboard alone, without script", async () => {
     const key = await admin.issue();

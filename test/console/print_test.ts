@@ -28,6 +28,7 @@ beforeAll(async () => {
       insert into too_many_requests (key_id, began_at, requests, refused)
       values (${uuidOf(hurried)}::uuid, ${admin.clock.now()}::timestamptz, 240, 173)`,
   );
+  await addDayOfLatency(admin.database, admin.clock.nowMs());
 });
 
 test("what is folded on the page of a license is printed", async () => {
@@ -73,7 +74,6 @@ test("no day in the list of keys is broken", async () => {
 });
 
 test("the line of a mark is seen on a black area", async () => {
-  await addDayOfLatency(admin.database, admin.clock.nowMs());
   await admin.database.query(
     (sql) => sql`
       insert into starts (kind, id, version, at)
@@ -88,7 +88,7 @@ test("the line of a mark is seen on a black area", async () => {
   });
 });
 
-for (const path of ["/overview", "/usage", "/keys", "/accounts", "/audit"])
+for (const path of ["/overview", "/usage", "/keys", "/accounts", "/audit", "/health/latency"])
   test(`${path} has nothing to press, and its tables stay tables within the paper`, async () => {
     await admin.visitAs("admin", { path, script: false }, async (page) => {
       await page.setViewportSize(PAPER);
@@ -106,5 +106,16 @@ for (const path of ["/overview", "/usage", "/keys", "/accounts", "/audit"])
       );
       expect(cards).toBe(0);
       expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(PAPER.width);
+    });
+  });
+
+for (const path of ["/keys", "/audit", "/health/latency", "/health/latency?endpoint=validate"])
+  test(`${path} is no wider than paper that is as narrow as a phone, and shows nothing to sort by`, async () => {
+    await admin.visitAs("admin", { path, script: false }, async (page) => {
+      await page.setViewportSize({ width: 390, height: 1_000 });
+      await page.emulateMedia({ media: "print" });
+      expect(await page.locator("tbody tr").count()).toBeGreaterThan(1);
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(390);
+      expect(await page.locator("thead a:visible").count()).toBe(0);
     });
   });

@@ -10,6 +10,7 @@ import { addDemo } from "../support/demo.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import { licenseWith, placeMachine } from "../support/machines.ts";
 import { useForAll } from "../support/use.ts";
+import { addDayOfLatency } from "../usage/latency/latency_kit.ts";
 import { startConsole } from "./support/console.ts";
 
 const HEIGHT = 800;
@@ -24,8 +25,13 @@ const LISTS = [
   "/usage",
   "/activity",
   "/health",
+  "/health/latency",
+  "/health/latency?endpoint=validate",
   "/access",
 ];
+
+const LONG_EMAIL =
+  "administration.licenses+billing_2026@neurotechnology-department.university-hospital.example";
 
 const admin = useForAll(() => startConsole({ clock: createTestClock("2026-11-22T15:43:44Z") }));
 let license: string;
@@ -49,6 +55,8 @@ beforeAll(async () => {
       values (${parseId("key", id) ?? ""}, 'RATE_LIMIT_EXCEEDED', 'analytics_batch', 3, '2026-11-22T15:00:00Z')`,
   );
   orThrow(await mute(admin.database, of, { actor: ACTOR, now: admin.clock.now() }));
+  await addDayOfLatency(admin.database, admin.clock.nowMs());
+  await admin.issue({ email: LONG_EMAIL });
 });
 
 /** Opens a page, and runs `act` with a function that gives the window another width. */
@@ -86,6 +94,56 @@ test("The fields of the form that imports a report are equally wide", async () =
     expect(fields.length).toBeGreaterThan(3);
     const widths = await Promise.all(fields.map(async (field) => (await field.boundingBox())?.width));
     expect(widths).toEqual(widths.map(() => widths[0]));
+  });
+});
+
+test.each(["/keys", "/audit", "/accounts", "/machines", "/usage"])(
+  "Each line of an e-mail of %s ends after a sign at 768 px",
+  async (path) => {
+    await visit(path, async (page, widen) => {
+      await widen(768);
+      // The position of each letter tells its line.
+      const [lines, broken] = await page.evaluate<[number, string[]]>(`(() => {
+        let lines = 0;
+        const broken = [];
+        for (const email of document.querySelectorAll("table bdi")) {
+          if (!email.textContent.includes("@") || !email.checkVisibility()) continue;
+          let last;
+          const texts = document.createTreeWalker(email, NodeFilter.SHOW_TEXT);
+          while (texts.nextNode()) for (let at = 0; at < texts.currentNode.length; at++) {
+            const range = document.createRange();
+            range.setStart(texts.currentNode, at);
+            range.setEnd(texts.currentNode, at + 1);
+            const letter = { sign: range.toString(), bottom: range.getBoundingClientRect().bottom };
+            if (last && letter.bottom > last.bottom + 1) {
+              lines++;
+              if (!"@._+-".includes(last.sign)) broken.push(email.textContent);
+            }
+            last = letter;
+          }
+        }
+        return [lines, broken];
+      })()`);
+      expect(broken).toEqual([]);
+      if (path !== "/keys") return;
+      expect(lines).toBeGreaterThan(0);
+      expect(await page.getByRole("link", { name: LONG_EMAIL, exact: true }).count()).toBe(1);
+    });
+  },
+);
+
+test("The values of a change in the audit log stand beside each other where they fit", async () => {
+  await visit("/audit", async (page, widen) => {
+    for (const width of [600, 768, 1_440]) {
+      await widen(width);
+      const tops = await page
+        .locator("ul.altered", { hasText: "kind: quota_used" })
+        .first()
+        .locator("li")
+        .evaluateAll((values) => values.map((value) => value.getBoundingClientRect().top));
+      expect(tops.length).toBeGreaterThan(2);
+      expect(new Set(tops).size).toBeLessThan(tops.length);
+    }
   });
 });
 

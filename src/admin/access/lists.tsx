@@ -96,7 +96,7 @@ export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[
     { label: "State", cell: StateOfToken },
     { label: "Scopes", cell: (token) => limitsOfToken(token).scopes },
     { label: "Limits", cell: (token) => <Limits token={token} /> },
-    { label: "Created by", cell: ({ createdBy }) => <Foreign text={createdBy} /> },
+    { label: "Created by", needs: "middle", cell: ({ createdBy }) => <Foreign text={createdBy} /> },
     { label: "Expires", cell: ({ expiresAt }) => <Ago at={expiresAt} now={now} /> },
     { label: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} now={now} /> },
   ];

@@ -73,7 +73,7 @@ export const ACCOUNTS: List<typeof ENTRIES, ListedAccount> = {
       label: "Account",
       sorts: ["email"],
       cell: ({ id, email, name, organization }) => (
-        <Customer userId={id} email={email} more={[name === email ? "" : name, organization]} />
+        <Customer userId={id} email={email} hasRoom more={[name === email ? "" : name, organization]} />
       ),
     },
     {

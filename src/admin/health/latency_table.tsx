@@ -46,9 +46,9 @@ export function linked(
 export function measuredColumns<Row>(of: (row: Row) => Measured): readonly Column<Row>[] {
   return [
     numeric("Requests", (row) => renderCount(of(row).requests)),
-    numeric("Refused", (row) => renderCount(of(row).refused)),
+    { ...numeric<Row>("Refused", (row) => renderCount(of(row).refused)), needs: "middle" },
     numeric("Failed", (row) => renderCount(of(row).failed)),
-    numeric("Half within", (row) => inMsOrNone(of(row).p50Ms)),
+    { ...numeric<Row>("Half within", (row) => inMsOrNone(of(row).p50Ms)), needs: "middle" },
     numeric("95 % within", (row) => inMsOrNone(of(row).p95Ms)),
     numeric("99 % within", (row) => inMsOrNone(of(row).p99Ms)),
   ];

@@ -1,5 +1,5 @@
 /** `claviger notices …`: what operators should know before a customer calls. */
-import { toTimestamp } from "../../base/calendar.ts";
+import { toDay, toTimestamp } from "../../base/calendar.ts";
 import { idRule, parseId, toId } from "../../base/ids.ts";
 import { type Database, readPages } from "../../database/mod.ts";
 import { ACCOUNT, findAccountOfList } from "../../licensing/mod.ts";
@@ -90,11 +90,12 @@ const remind = databaseCommand({
   async run({ id: uuid, on: remindAt }, { database, actor, now, print }) {
     const { isChanged } = orRefuse(await remindLater(database, uuid, { remindAt, actor, now }));
     const id = toId("ntc", uuid);
-    const until = toTimestamp(remindAt);
     print.line(
-      isChanged ? `Put ${id} off until ${until}` : `Nothing changed: ${id} was put off until then already`,
+      isChanged
+        ? `Put ${id} off until ${toDay(remindAt)}`
+        : `Nothing changed: ${id} was put off until then already`,
       {
-        ...{ id, state: "later", remind_at: until },
+        ...{ id, state: "later", remind_at: toTimestamp(remindAt) },
         changed: isChanged,
       },
     );

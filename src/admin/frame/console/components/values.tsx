@@ -41,12 +41,46 @@ export function LicenseLink({ id }: { readonly id: string }) {
   );
 }
 
+interface AccountLinkProps {
+  readonly id: string;
+  readonly email: string;
+  /** Whether the column is wide. */
+  readonly hasRoom?: boolean;
+}
+
 /** A link to an account. */
-export function AccountLink({ id, email }: { readonly id: string; readonly email: string }) {
+export function AccountLink({ id, email, hasRoom = false }: AccountLinkProps) {
   return (
     <a href={`/console/accounts/${id}`}>
-      <Foreign text={email} />
+      <Email text={email} mostOnLine={hasRoom ? MOST_IN_WIDE : MOST_IN_NARROW} />
     </a>
+  );
+}
+
+/** The most characters of an e-mail that fit on a line of a wide column, and of a narrow one. */
+const MOST_IN_WIDE = 36;
+const MOST_IN_NARROW = 20;
+
+/**
+ * Where a line of an e-mail may end: after the `@`, and after a long part with another sign. Browsers end lines after
+ * a hyphen by themselves. Short parts stay together, so that a page stays small.
+ */
+const END_OF_LINE = /(?<=@|[^-@]{12}[._+])(?=[^-]{6})/;
+
+/** An e-mail. The lines of a long one end after a sign, so that no word of it is broken. */
+function Email({ text, mostOnLine }: { readonly text: string; readonly mostOnLine: number }) {
+  if (text.length <= mostOnLine) return <Foreign text={text} />;
+  const [first, ...others] = escapeControls(text).split(END_OF_LINE);
+  return (
+    <bdi>
+      {first}
+      {others.map((part) => (
+        <>
+          <wbr />
+          {part}
+        </>
+      ))}
+    </bdi>
   );
 }
 
@@ -65,18 +99,17 @@ export function nameOfCustomer({ email, name, organization }: Person): string {
   );
 }
 
-interface CustomerProps {
+interface CustomerProps extends Pick<AccountLinkProps, "email" | "hasRoom"> {
   readonly userId: string;
-  readonly email: string;
   /** Names of the account and the license, each on a line of its own; empty texts are left out. */
   readonly more: readonly string[];
 }
 
 /** The account of a row in a list. */
-export function Customer({ userId, email, more }: CustomerProps) {
+export function Customer({ userId, more, ...shown }: CustomerProps) {
   return (
     <>
-      <AccountLink id={userId} email={email} />
+      <AccountLink id={userId} {...shown} />
       {more
         .filter((text) => text !== "")
         .map((text) => (
