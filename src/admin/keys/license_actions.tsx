@@ -214,6 +214,7 @@ export const changeMachines: KeyAction = action({
 
 export const changeOfflineDays: KeyAction = action({
   name: "offline",
+  isRare: true,
   scope: "keys:manage",
   label: "Change offline days",
   group: CHANGE_GROUP,
@@ -235,6 +236,7 @@ export const changeOfflineDays: KeyAction = action({
 
 export const changeUpdates: KeyAction = action({
   name: "updates",
+  isRare: true,
   scope: "keys:manage",
   label: "Change updates",
   group: CHANGE_GROUP,
@@ -262,6 +264,7 @@ export const changeUpdates: KeyAction = action({
 
 export const changeExternalId: KeyAction = action({
   name: "external-id",
+  isRare: true,
   scope: "keys:manage",
   label: "Change external id",
   group: CHANGE_GROUP,

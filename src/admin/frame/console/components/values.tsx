@@ -80,9 +80,9 @@ export function Customer({ userId, email, more }: CustomerProps) {
       {more
         .filter((text) => text !== "")
         .map((text) => (
-          <span class="more">
+          <small>
             <Name text={text} />
-          </span>
+          </small>
         ))}
     </>
   );
@@ -107,7 +107,7 @@ export function Lines({ text, more }: { readonly text: Child; readonly more: Chi
   return (
     <>
       {text}
-      {more && <span class="more">{more}</span>}
+      {more && <small>{more}</small>}
     </>
   );
 }
@@ -142,8 +142,7 @@ export function State({ of }: { readonly of: KeySummary }) {
       {describeObstacles(of).map(({ obstacle, words, details }) => (
         <>
           {" "}
-          <span class={`state ${TONES[obstacle]}`}>{words}</span>{" "}
-          {details && <span class="more">{details}</span>}
+          <span class={`state ${TONES[obstacle]}`}>{words}</span> {details && <small>{details}</small>}
         </>
       ))}
     </span>
@@ -158,7 +157,7 @@ export function Day({ at, now }: { readonly at: Date; readonly now?: Date | unde
   return (
     <>
       <time title={exact}>{toDay(at)}</time>
-      {now && <span class="more">{isNear ? daysUntil(toDay(at), now) : distanceOf(at, now)}</span>}
+      {now && <small>{isNear ? daysUntil(toDay(at), now) : distanceOf(at, now)}</small>}
     </>
   );
 }
@@ -204,7 +203,7 @@ export function AsOf({ at, now, children }: AsOfProps) {
 }
 
 function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
-  return <span class="more">{distanceOf(at, now)}</span>;
+  return <small>{distanceOf(at, now)}</small>;
 }
 
 /** A bar that is full at 100 percent; it stands out if little is left. */
@@ -232,7 +231,7 @@ interface UsedProps {
 export function Used({ used, limit, over = 0 }: UsedProps) {
   const count = renderCount(used);
   const percent = percentUsed(used, limit);
-  const beyond = over > 0 && <span class="more near">{`${renderCount(over)} more beyond the limit`}</span>;
+  const beyond = over > 0 && <small class="near">{`${renderCount(over)} more beyond the limit`}</small>;
   if (limit === null || percent === null)
     return (
       <>
@@ -245,7 +244,7 @@ export function Used({ used, limit, over = 0 }: UsedProps) {
     <>
       {`${count} of ${renderCount(limit)}`}
       <Bar percent={Math.min(100, percent)} isNear={isNear} />
-      {isNear && <span class="more near">{`${percent} % used`}</span>}
+      {isNear && <small class="near">{`${percent} % used`}</small>}
       {beyond}
     </>
   );
