@@ -95,7 +95,7 @@ describe("An admin", () => {
     });
 
     expect(textsOf(text, ".notice")[0]).toContain("The operator is removed");
-    expect(textsOf(text, ".heading")[0]).toContain("removed");
+    expect(textsOf(text, "#title")[0]).toContain("removed");
     expect(attributesOf(text, "main a", "href")).toContain("/console/access/tokens/left-over");
     expect(await client.isLoggedIn(leaver.cookie)).toBe(false);
     expect((await operator("leaver"))?.removedAt).not.toBeNull();

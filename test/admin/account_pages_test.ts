@@ -157,7 +157,7 @@ describe("The page of an account", () => {
     ["admin", ["Issue a key", "Renew by a year…", "Change…", "Change the e-mail…", "Erase…"]],
   ] as const)("offers to the role %s what it may do", async (role, offered) => {
     const text = await open(path, role);
-    const shown = textsOf(text, ".heading a, .action > summary, a.ending");
+    const shown = textsOf(text, "#title a, .action > summary, .opens");
     expect(shown.toSorted()).toEqual(offered.toSorted());
   });
 
@@ -244,8 +244,9 @@ describe("The page of an account", () => {
       ["Pia", "Labs", "Name: Pia. Organization: Labs."],
       ["", "", "Name: none. Organization: none."],
     ] as const) {
+      expect(attributesOf(page, "#change-name", "name")).toEqual(["name"]);
       const shown = attributesOf(page, "#change-name", "value");
-      expect(shown).toEqual(said.endsWith("none.") ? ["Pia"] : [""]);
+      expect(shown).toEqual(said.endsWith("none.") ? ["Pia"] : []);
       page = (await change(`/accounts/${userId}/change`, { name, organization })).text;
       expect(textsOf(page, ".notice")[0]).toContain(said);
     }

@@ -88,7 +88,8 @@ describe("The pages of a license and of a key", () => {
       "no beta, own, alpha until 2020-01-01T00:00:00Z (ended), streaming until 2020-01-01T00:00:00Z (ended)";
     const text = await open(pathOf(key));
     expect(factOf(text, "Features")).toBe(`batch_inference, ownBeside the tier: ${beside}`);
-    expect(textsOf(text, "#features-form")[0]).toContain(`Beside the tier free: ${beside}.`);
+    const form = await open(`${pathOf(key)}?open=features`);
+    expect(textsOf(form, "#features-form")[0]).toContain(`Beside the tier free: ${beside}.`);
   });
 });
 
@@ -123,7 +124,7 @@ describe("Change features", () => {
 
   test("says in its form what the license has, and proposes no feature", async () => {
     await change(key, { ownFeatures: { custom_models: UNTIL } });
-    const text = await open(`/keys/${key.id}`);
+    const text = await open(`/keys/${key.id}?open=features`);
     const [form] = textsOf(text, "#features-form");
     expect(form).toContain("Now: batch_inference, custom_models.");
     expect(form).toContain("Beside the tier free: custom_models until 2027-06-30.");
@@ -191,7 +192,7 @@ describe("Change values", () => {
     expect((await ownOf(key)).values).toEqual({ channels: 64, region: "eu, west", seats: 5 });
     const [row] = await listAudit(admin.database, { limit: 1 });
     expect(row).toMatchObject({ action: "license.values", reason: "as ordered" });
-    const [shown] = textsOf(await open(pathOf(key)), "#values-form");
+    const [shown] = textsOf(await open(`${pathOf(key)}?open=values`), "#values-form");
     expect(shown).toContain('Of the license itself: channels=64, region="eu, west", seats=5.');
     expect(shown).toContain("Of the tier enterprise: channels=32.");
     const again = await send(key, "values", { own_entitlements: "channels=64" });

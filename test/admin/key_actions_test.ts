@@ -106,7 +106,8 @@ describe("The actions of a key", () => {
       "Used: 0. The tier's limit: 50,000 a month. At 0 or less the key is refused.",
     );
     // Sent unchanged, the tier's limit must not become the license's own.
-    expect(attributesOf(text, "#limit-monthly_limit", "value")).toEqual([""]);
+    expect(attributesOf(text, "#limit-monthly_limit", "name")).toEqual(["monthly_limit"]);
+    expect(attributesOf(text, "#limit-monthly_limit", "value")).toEqual([]);
   });
 
   test("suspend and resume: the notice leads from one to the other, and both are in the audit log", async () => {
@@ -246,7 +247,7 @@ describe("The actions of a key", () => {
     const { status, text } = await change(key, "suspend", {}, "editor");
     expect(status).toBe(409);
     expect(textsOf(text, "[role=alert]")[0]).toStartWith("Cannot suspend key:");
-    expect(textsOf(text, ".action > summary")).toEqual([
+    expect(textsOf(text, ".action > summary, .opens")).toEqual([
       "Replace the key…",
       "Change external id…",
       "Move to another account…",

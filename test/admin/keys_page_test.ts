@@ -129,7 +129,7 @@ describe("The list of keys", () => {
       organization: HOSTILE,
     });
     const text = await open("/keys?search=hostile");
-    expect(textsOf(text, ".more > bdi")).toEqual([`${HOSTILE}\\u202e`, HOSTILE]);
+    expect(textsOf(text, "small > bdi")).toEqual([`${HOSTILE}\\u202e`, HOSTILE]);
     expect(text).not.toContain("<img");
     for (const search of ["!!", HOSTILE, "a".repeat(5_000), "\u0000", "' or 1=1 --", "%"]) {
       const query = new URLSearchParams({ search, tier: "x", after: "x" });

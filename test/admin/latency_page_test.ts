@@ -134,7 +134,7 @@ describe("It is slow since noon", () => {
       "1 2026-11-22 02:15 a backup was taken",
     ]);
     // Two lines that are so close have one number.
-    expect(textsOf(text, "figure:first-of-type text.number")).toEqual(["1", "2", "3"]);
+    expect(textsOf(text, "figure:first-of-type text[dy]")).toEqual(["1", "2", "3"]);
     expect(attributesOf(text, "figure:first-of-type line.limit", "x1")).toHaveLength(4);
   });
 

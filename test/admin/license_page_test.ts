@@ -60,7 +60,7 @@ describe("The page of a license", () => {
   test("offers the changes of a license, and makes them for all its keys", async () => {
     const key = await admin.issue({ email: "change@license.example" });
     const path = `/licenses/${toId("lic", key.licenseUuid)}`;
-    expect(textsOf((await open(path)).text, ".action > summary")).toEqual([
+    expect(textsOf((await open(path)).text, ".action > summary, .opens")).toEqual([
       ...["Renew…", "Change tier…", "Change limit…", "Change machines…", "Change offline days…"],
       ...["Change updates…"],
       ...["Change features…", "Change values…"],
@@ -80,6 +80,15 @@ describe("The page of a license", () => {
     );
   });
 
+  test("has the form of a change that few people need only behind its link, and then open", async () => {
+    const key = await admin.issue({ email: "rare@license.example" });
+    const { text } = await open(`/licenses/${toId("lic", key.licenseUuid)}`);
+    expect(textsOf(text, "#move-form")).toEqual([]);
+    const opened = await open(linkTo(text, "Move to another account…"));
+    expect(textsOf(opened.text, "details[open] > #move-form")).toHaveLength(1);
+    expect(textsOf(opened.text, "#updates-form")).toEqual([]);
+  });
+
   test("says before and after a change to how many keys it applies, without the revoked ones", async () => {
     const key = await admin.issue();
     const changes = createLicenseChanges(admin.database);
@@ -90,11 +99,11 @@ describe("The page of a license", () => {
     await revokeKey(changes, { uuid: uuidOf(key) }, by());
     const said = "The change applies to all keys of the license: 2 that are not revoked.";
     const path = `/licenses/${toId("lic", key.licenseUuid)}`;
-    for (const page of [path, `/keys/${successor.id}`]) {
-      const { text } = await open(page);
-      for (const action of ["tier", "limit", "machines", "offline", "updates", "features", "values"])
+    for (const page of [path, `/keys/${successor.id}`])
+      for (const action of ["tier", "limit", "machines", "offline", "updates", "features", "values"]) {
+        const { text } = await open(`${page}?open=${action}`);
         expect(textsOf(text, `#${action}-form`)[0]).toContain(said);
-    }
+      }
     const { text } = await client.submit(`${path}/offline`, { cookie, form: { max_offline_days: "1" } });
     expect(textsOf(text, ".notice")[0]).toContain(said);
   });
@@ -251,7 +260,10 @@ describe("The page of a license", () => {
     orThrow(await revokeKey(createLicenseChanges(admin.database), { uuid: uuidOf(key) }, by()));
     const { text } = await open(`/licenses/${toId("lic", key.licenseUuid)}`);
     expect(textsOf(text, "h1")).toEqual(["revoked@license.example"]);
-    expect(textsOf(text, ".action > summary")).toEqual(["Change external id…", "Move to another account…"]);
+    expect(textsOf(text, ".action > summary, .opens")).toEqual([
+      "Change external id…",
+      "Move to another account…",
+    ]);
     const unknown = await open(`/licenses/lic_${"0".repeat(32)}`);
     expect(unknown.status).toBe(404);
     expect(mainOf(unknown.text)).toContain("there is no license");

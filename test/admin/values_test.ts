@@ -22,7 +22,7 @@ test("Size() shows three digits and the unit that fits", () => {
 
 test("Used() warns from 80 percent on, in words and not by color alone, and never says more than there is", () => {
   const shown = (used: number, limit: number) =>
-    /class="(bar[^"]*)".*?<\/svg>(?:<span class="more near">(.*?)<\/span>)?/
+    /class="(bar[^"]*)".*?<\/svg>(?:<small class="near">(.*?)<\/small>)?/
       .exec(String(Used({ used, limit })))
       ?.slice(1)
       .join("; ");
@@ -39,7 +39,7 @@ test("Used() warns from 80 percent on, in words and not by color alone, and neve
 
 test("Day() counts the days until a near day by the calendar, and the hours of today", () => {
   const now = new Date("2026-11-27T19:00:00Z");
-  const shown = (at: string) => /class="more">(.*?)</.exec(String(Day({ at: new Date(at), now })))?.[1];
+  const shown = (at: string) => /<small>(.*?)</.exec(String(Day({ at: new Date(at), now })))?.[1];
   expect(shown("2026-12-01T00:00:00Z")).toBe("in 4 days");
   expect(shown("2026-11-28T23:59:59Z")).toBe("tomorrow");
   expect(shown("2026-11-27T23:59:59Z")).toBe("in 4 hours");

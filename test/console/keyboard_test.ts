@@ -142,11 +142,11 @@ test("Log out is not reached just before the content, although it stands there",
   await admin.visitAs("viewer", { path: "/keys", script: false }, async (page) => {
     await page.locator(".who button").focus();
     await page.keyboard.press("Tab");
-    await focusOn(page, ".top nav a");
+    await focusOn(page, "header nav a");
     for (const width of [1440, 1100, 375]) {
       await page.setViewportSize({ width, height: 800 });
       const [menu, who] = await Promise.all(
-        [".top nav", ".who"].map((part) => page.locator(part).boundingBox()),
+        ["header nav", ".who"].map((part) => page.locator(part).boundingBox()),
       );
       expect([width, (who?.x ?? 0) + (who?.width ?? 0) > width - 60]).toEqual([width, true]);
       expect([width, (who?.y ?? 0) < (menu?.y ?? 0)]).toEqual([width, width < 1200]);
@@ -158,10 +158,10 @@ test("The page of an erasure opens at its title, and not at the form below what 
   const { userId } = await admin.issue({ email: "gone@example.org" });
   await admin.visitAs("admin", { path: `/accounts/${userId}` }, async (page) => {
     await page.getByRole("link", { name: "Erase…" }).press("Enter");
-    await focusOn(page, ".heading");
+    await focusOn(page, "#title");
     await page.getByRole("heading", { name: "What goes" }).waitFor();
     await Bun.sleep(100);
-    expect(await page.locator(".heading:focus").count()).toBe(1);
+    expect(await page.locator("#title:focus").count()).toBe(1);
     expect(await page.locator(".action[open]").count()).toBe(1);
     expect(await page.evaluate("scrollY")).toBe(0);
   });

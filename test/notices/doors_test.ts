@@ -300,7 +300,7 @@ describe("The console", () => {
     expect(await countNotices(admin.database, { now: admin.clock.now(), filter: others })).toBe(2);
     await admin.call("POST", `/notices/${id}/remind`, { body: { on: inAWeek(admin) } });
     const { text: open } = await client.send(`/notices/${id}`, { cookie: editor });
-    expect(textsOf(open, "#mute-form .choice")).toEqual([
+    expect(textsOf(open, "#mute-form fieldset label")).toEqual([
       expect.stringMatching(
         new RegExp(`^the license of ${notice.email} with the key svc_live_\\S+ \\(1 open notice\\)$`),
       ),

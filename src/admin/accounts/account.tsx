@@ -117,7 +117,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
             <section>
               <h2>Remove the person</h2>
               <div>
-                <a class="ending" href={`/console/accounts/${id}/erasure?open=erase#title`}>
+                <a class="opens ending" href={`/console/accounts/${id}/erasure?open=erase#title`}>
                   Erase…
                 </a>
               </div>

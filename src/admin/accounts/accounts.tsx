@@ -101,7 +101,7 @@ export const ACCOUNTS: List<typeof ENTRIES, ListedAccount> = {
   ),
 };
 
-const NOTHING = <span class="muted">–</span>;
+const NOTHING = "–";
 
 /** The states of the keys of an account, the most useful one first, or what became of the account. */
 function StateOfAccount(account: ListedAccount) {

@@ -51,19 +51,19 @@ export function RefusedKeys({ name, count, keys = [] }: RefusedKeysProps) {
   if (keys.length === 0)
     return (
       path && (
-        <span class="more">
+        <small>
           <a href={`/console/${path}`}>{words}</a>
-        </span>
+        </small>
       )
     );
   return (
     <>
       {keys.map(({ key, refused }, index) => (
-        <span class="more">
+        <small>
           {index === 0 ? "most by " : "then "}
           <KeyLink id={key.id} text={key.hint} /> of <AccountLink id={key.userId} email={key.email} />
           {` (${Math.min(100, Math.round((refused * 100) / count))} %)`}
-        </span>
+        </small>
       ))}
     </>
   );

@@ -189,9 +189,9 @@ function Who({ actor, address }: AuditRow) {
       <a class="thing" href={toAddress(PATH, { actor })}>
         <Foreign text={describeActor(actor)} />
       </a>
-      <span class="more">
+      <small>
         <Foreign text={how.join(", ")} />
-      </span>
+      </small>
     </>
   );
 }

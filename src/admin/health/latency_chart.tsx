@@ -9,7 +9,7 @@ import { toTimeOfDay } from "../../base/calendar.ts";
 import { renderCount } from "../../base/render_count.ts";
 import { type EndpointLatency, type LatencyStep, STEP_MS } from "../../usage/latency/mod.ts";
 import { nameOfEndpoint } from "../../wire/mod.ts";
-import { Legend, percent, Steps, Values } from "../frame/console/components/chart_parts.tsx";
+import { Below, Legend, percent, Steps, Values } from "../frame/console/components/chart_parts.tsx";
 import { toShort } from "../frame/console/components/scale.ts";
 import { inMs } from "./in_ms.ts";
 import type { HealthMark } from "./marks.ts";
@@ -72,7 +72,7 @@ export function LatencyChart(props: LatencyChartProps) {
         <svg role="img" aria-label={`${name}: ${describeLatency(endpoint, times)}`}>
           {Array.from({ length: powers + 1 }, (_, power) => {
             const y = percent(100 - (power * 100) / powers);
-            return <line class="grid" x1="0" x2="100%" y1={y} y2={y} />;
+            return <line class="grid" x2="100%" y1={y} y2={y} />;
           })}
           <svg
             class="steps"
@@ -85,7 +85,9 @@ export function LatencyChart(props: LatencyChartProps) {
             <Steps part={0} shares={shares("p50Ms")} height={100} />
           </svg>
           <Marks {...times} />
-          <Hours steps={steps} />
+          <Below>
+            <Hours steps={steps} />
+          </Below>
         </svg>
         {hasValues && (
           <Values caption={name} texts={columns.map((step, index) => describeStep(step, times, index))} />
@@ -153,7 +155,7 @@ function Marks({ steps, marks }: Pick<LatencyTimes, "steps" | "marks">) {
       <>
         <line class="limit" x1={x} x2={x} y1="0" y2="100%" />
         {hasRoom && (
-          <text class="narrow middle wide number" x={x} y="0" dy="-0.3em" text-anchor="middle">
+          <text class="narrow middle wide" x={x} y="0" dy="-0.3em" text-anchor="middle">
             {number}
           </text>
         )}
@@ -175,13 +177,7 @@ function Hours({ steps }: Pick<LatencyTimes, "steps">) {
     const widths = Object.entries(HOURS).filter(([, hours]) => at.getUTCHours() % hours === 0);
     if (widths.length === 0) return null;
     return (
-      <text
-        class={widths.map(([name]) => name).join(" ")}
-        x={percent(share * 100)}
-        y="100%"
-        dy="1.4em"
-        text-anchor="middle"
-      >
+      <text class={widths.map(([name]) => name).join(" ")} x={percent(share * 100)}>
         {toTimeOfDay(at)}
       </text>
     );

@@ -219,6 +219,7 @@ export const changeMachines: KeyAction = action({
 
 export const changeOfflineDays: KeyAction = action({
   name: "offline",
+  isRare: true,
   scope: "keys:manage",
   label: "Change offline days",
   group: CHANGE_GROUP,
@@ -240,6 +241,7 @@ export const changeOfflineDays: KeyAction = action({
 
 export const changeUpdates: KeyAction = action({
   name: "updates",
+  isRare: true,
   scope: "keys:manage",
   label: "Change updates",
   group: CHANGE_GROUP,
@@ -267,6 +269,7 @@ export const changeUpdates: KeyAction = action({
 
 export const changeExternalId: KeyAction = action({
   name: "external-id",
+  isRare: true,
   scope: "keys:manage",
   label: "Change external id",
   group: CHANGE_GROUP,

@@ -12,6 +12,7 @@ import { type ActedKey, CHANGE_GROUP, type KeyAction } from "./key_action.ts";
 
 export const moveToAccount: KeyAction = action({
   name: "move",
+  isRare: true,
   scope: "keys:manage",
   label: "Move to another account",
   group: CHANGE_GROUP,

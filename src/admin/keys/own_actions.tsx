@@ -82,6 +82,7 @@ function featureChangeOf(
 
 export const changeFeatures: KeyAction = action({
   name: "features",
+  isRare: true,
   scope: "keys:manage",
   label: "Change features",
   group: CHANGE_GROUP,
@@ -130,6 +131,7 @@ const VALUES_ENTRY = {
 
 export const changeValues: KeyAction = action({
   name: "values",
+  isRare: true,
   scope: "keys:manage",
   label: "Change values",
   group: CHANGE_GROUP,

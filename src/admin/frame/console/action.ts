@@ -29,6 +29,8 @@ interface Described<Thing> {
   readonly submit: string | ((of: Thing) => string);
   /** The text that people must type, so that nobody makes a final change by mistake; `what` names it. */
   readonly repeat?: { readonly what: string; textOf(of: Thing): string };
+  /** Few people need it: a link opens the page with its form, which the page does not send before. */
+  readonly isRare?: true;
   /** The change cannot be undone. */
   readonly isFinal?: true;
   /** Every change needs a fresh proof of who the operator is, because it gives lasting access or cannot be undone. */

@@ -42,7 +42,7 @@ export function enterPage(options: EnterOptions): Page {
   const field = { name: "code", label: "Login code", hint, error, autofocus: !isAtProvider };
   return {
     title: "Log in",
-    script: ["enter", "keep"],
+    script: ["enter", "frame"],
     isNarrow: true,
     ...(failed && { code: failed.code, retryAfterSeconds: failed.retryAfterSeconds }),
     body: (

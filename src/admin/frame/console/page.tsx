@@ -48,7 +48,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
   const { title, what, under, beside, body, isNarrow, script, searched, goesTo } = page;
   const content = (
     <>
-      <div class="heading" id="title" tabindex={-1}>
+      <div id="title" tabindex={-1}>
         <h1>
           <bdi>{title}</bdi>
         </h1>
@@ -61,12 +61,11 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
   return (
     <html lang="en">
       <head>
-        <meta charset="utf-8" />
         <title>{`${what === undefined ? "" : `${what}: `}${title} – Claviger`}</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         {goesTo && <meta http-equiv="refresh" content={`0; url=${goesTo}`} />}
         <link rel="stylesheet" href={stylePath} />
-        {[session ? (["find", "keep"] as const) : [], script ?? []].flat().map((name) => (
+        {[session ? ("frame" as const) : [], script ?? []].flat().map((name) => (
           <script type="module" src={scriptPath(name)} />
         ))}
       </head>
@@ -74,7 +73,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
         <a class="skip-link" href="#main">
           Skip to the content
         </a>
-        <header class="top">
+        <header>
           <span class="product">Claviger</span>
           {session && <SearchBox text={searched} />}
           {session && <Menu session={session} {...place} />}
@@ -91,7 +90,7 @@ function Frame({ page, place: { session, ...place } }: { readonly page: Page; re
 /** The search box. Its text is sent by POST, because a key must not be in an address, and no browser keeps it. */
 function SearchBox({ text }: { readonly text: string | undefined }) {
   return (
-    <search class="find">
+    <search>
       <form method="post" action="/console/search">
         <input
           id="find"

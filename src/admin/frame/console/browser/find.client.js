@@ -30,7 +30,7 @@ addEventListener("keydown", (event) => {
   const { key, target, ctrlKey, altKey, metaKey, shiftKey, repeat } = event;
   if (key !== " " || ctrlKey || altKey || metaKey || shiftKey || !(target instanceof HTMLAnchorElement))
     return;
-  if (!target.matches(".button, .ending")) return;
+  if (!target.matches(".button, .opens")) return;
   event.preventDefault();
   if (!repeat) target.click();
 });

@@ -51,14 +51,21 @@ function ActionForm<Thing>({
   visit,
   ...props
 }: Omit<ActionsProps<Thing>, "actions"> & { readonly action: Action<Thing> }) {
-  const { name, label, group, submit, isFinal, isDownload, needsFreshProof, needsReason, repeat, Form } =
+  const { name, label, group, submit, isFinal, isRare, isDownload, needsFreshProof, needsReason, repeat } =
     action;
+  const { Form } = action;
   const origin = originOf(action, { of, visit });
   const refused = props.refused?.action === name ? props.refused : undefined;
   const refusal = refused?.refusal ?? (needsFreshProof && refuseOldProof(visit.session, visit.now));
   const field = fieldsOf(name, refused);
   const Title = group === undefined ? "h2" : "h3";
   const isOpen = (props.refused?.action ?? visit.query.get(OPEN)) === name;
+  if (isRare && !isOpen)
+    return (
+      <a class="opens" href={`/console${toOpenForm(address, name, origin)}`}>
+        {`${label}…`}
+      </a>
+    );
   return (
     <details class="action" name="action" id={name} open={isOpen}>
       <summary class={isFinal && "ending"}>{`${label}…`}</summary>

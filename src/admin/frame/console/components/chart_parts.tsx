@@ -33,7 +33,7 @@ export function Legend({ parts, limit, hasLine = false, hatch }: LegendProps) {
         <li>
           {hasLine && (
             <svg aria-hidden="true">
-              <line class="limit" x1="0" x2="100%" y1="50%" y2="50%" />
+              <line class="limit" x2="100%" y1="50%" y2="50%" />
             </svg>
           )}
           {hasLine ? limit.label : `${limit.label}, above this chart`}
@@ -49,6 +49,15 @@ export function Legend({ parts, limit, hasLine = false, hatch }: LegendProps) {
         </li>
       )}
     </ul>
+  );
+}
+
+/** The labels below a chart; `x` is the place of each. A picture has its name already. */
+export function Below({ children }: { readonly children: Child }) {
+  return (
+    <svg class="below" y="100%" text-anchor="middle" aria-hidden="true">
+      {children}
+    </svg>
   );
 }
 

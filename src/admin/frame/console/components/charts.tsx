@@ -11,7 +11,7 @@
  * keys.
  */
 import { renderCount } from "../../../../base/render_count.ts";
-import { Legend, NOT_OVER, Numbers, percent, Values } from "./chart_parts.tsx";
+import { Below, Legend, NOT_OVER, Numbers, percent, Values } from "./chart_parts.tsx";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { numeric, Table } from "./table.tsx";
 
@@ -139,7 +139,7 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps & { readonly high
           </pattern>
         )}
         {ticks.map((tick) => (
-          <line class="grid" x1="0" x2="100%" y1={yOf(tick)} y2={yOf(tick)} />
+          <line class="grid" x2="100%" y1={yOf(tick)} y2={yOf(tick)} />
         ))}
         <svg
           class="steps"
@@ -154,8 +154,10 @@ function Plot({ caption, limit, highest, ...stack }: PlotProps & { readonly high
         {stack.series.map((column, index) => (
           <Marks {...stack} caption={caption} column={column} index={index} top={top} />
         ))}
-        {limit && <line class="limit" x1="0" x2="100%" y1={yOf(limit.value)} y2={yOf(limit.value)} />}
-        <Labels labels={stack.series.map(({ label }) => label)} />
+        {limit && <line class="limit" x2="100%" y1={yOf(limit.value)} y2={yOf(limit.value)} />}
+        <Below>
+          <Labels labels={stack.series.map(({ label }) => label)} />
+        </Below>
       </svg>
       <Values caption={caption} texts={stack.series.map((column) => describeColumn(column, stack.parts))} />
     </div>
@@ -258,14 +260,14 @@ function Labels({ labels }: { readonly labels: readonly string[] }) {
   const widths = widthsOfLabels(labels);
   const places = labels.map((_, index) => {
     const isInner = labels.length <= CENTERED || (index > 0 && index < labels.length - 1);
-    if (isInner) return { x: percent((100 / labels.length) * (index + 0.5)), "text-anchor": "middle" };
-    return index === 0 ? { x: "0", "text-anchor": "start" } : { x: "100%", "text-anchor": "end" };
+    if (isInner) return { x: percent((100 / labels.length) * (index + 0.5)) };
+    return index === 0 ? { "text-anchor": "start" } : { x: "100%", "text-anchor": "end" };
   });
   return labels.map((label, index) => {
     const shownAt = widths[index]?.join(" ");
     if (!shownAt) return null;
     return (
-      <text class={shownAt} y="100%" dy="1.4em" {...places[index]}>
+      <text class={shownAt} {...places[index]}>
         {label}
       </text>
     );

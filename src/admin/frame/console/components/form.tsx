@@ -52,7 +52,7 @@ export function connectedAttributes({ name, id = name, hint, error, autofocus }:
 
 interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly value?: string | undefined;
-  readonly type?: "text" | "email" | "search" | undefined;
+  readonly type?: "email" | "search" | undefined;
   readonly required?: boolean;
   readonly inputmode?: "numeric" | "email";
   readonly autocapitalize?: "off";
@@ -65,21 +65,14 @@ export const SEARCH_HINT = "An account by words; a key by its start or end; an i
  * A field of one line. It bounds no length: a browser would cut a pasted text without a word, and counts an emoji as
  * two characters.
  */
-export function TextField({
-  value,
-  type = "text",
-  required,
-  inputmode,
-  autocapitalize,
-  ...field
-}: TextFieldProps) {
+export function TextField({ value, type, required, inputmode, autocapitalize, ...field }: TextFieldProps) {
   return (
     <Field {...field}>
       <input
         id={field.id ?? field.name}
         name={field.name}
         type={type}
-        value={value}
+        value={value || undefined}
         required={required}
         inputmode={inputmode}
         autocapitalize={autocapitalize}
@@ -122,7 +115,10 @@ interface SelectProps extends Omit<FieldProps, "children"> {
   readonly required?: boolean;
 }
 
-/** A field whose value is one of a few. A value of an address that is none of them is shown, too. */
+/**
+ * A field whose value is one of a few. A value of an address that is none of them is shown, too. The first one needs no mark to
+ * be selected.
+ */
 export function Select({ value, choices, required, ...field }: SelectProps) {
   const isOther = value && !choices.some((choice) => choice.value === value);
   return (
@@ -134,8 +130,8 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
         {...connectedAttributes(field)}
       >
         {required && !value && <option value="">choose</option>}
-        {[...choices, ...(isOther ? [{ value, label: value }] : [])].map((choice) => (
-          <option value={choice.value} selected={choice.value === value}>
+        {[...choices, ...(isOther ? [{ value, label: value }] : [])].map((choice, index) => (
+          <option value={choice.value} selected={index > 0 && choice.value === value}>
             {choice.label}
           </option>
         ))}
@@ -234,7 +230,7 @@ interface ChoiceProps {
 /** A check box or a radio button next to its label. */
 export function Choice({ label, ...input }: ChoiceProps) {
   return (
-    <label class="choice">
+    <label>
       <input {...input} /> {label}
     </label>
   );

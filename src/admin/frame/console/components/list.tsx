@@ -155,10 +155,11 @@ interface PagesProps<Row> {
   readonly children?: Child;
 }
 
-/** The links to the first, the previous and the next page, and others. The count of rows has the id `rows`. */
+/** The links to the first, the previous and the next page, and others, if there are any. The count of rows has the id `rows`. */
 export function Pages<Row>({ path, conditions = {}, page, toAfter, children }: PagesProps<Row>) {
   const { isFirst, first, last } = page;
   const at = (place: Place) => `${toAddress(path, { ...conditions, ...place })}#rows`;
+  if (isFirst && !first && !last && !children) return null;
   return (
     <nav class="pages" id="pages" tabindex={-1} aria-label="Pages">
       {!isFirst && <a href={at({})}>First page</a>}

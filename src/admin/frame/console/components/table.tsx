@@ -34,16 +34,18 @@ export interface TableProps<Row> {
   readonly none?: Child;
 }
 
-/** A table. On a phone each row becomes a card. */
+/**
+ * A table. On a phone each row becomes a card. The first row and the first column are headings of all cells, as browsers and
+ * screen readers know without the attribute `scope`.
+ */
 export function Table<Row>({ caption, columns, rows, order, stays, none }: TableProps<Row>) {
   if (rows.length === 0 && none !== undefined) return none;
-  const marked = hasCounts(columns) ? columns.map((column) => ({ ...column, isNumeric: false })) : columns;
   return (
     <table class={classesOf(columns, stays)}>
       <caption>{caption}</caption>
       <thead>
         <tr>
-          {marked.map((column) => (
+          {columns.map((column) => (
             <Head {...column} order={order} />
           ))}
         </tr>
@@ -51,16 +53,11 @@ export function Table<Row>({ caption, columns, rows, order, stays, none }: Table
       <tbody>
         {rows.map((row) => (
           <tr>
-            {marked.map(({ label, isNumeric, cell }, index) =>
+            {columns.map(({ label, cell }, index) =>
               index === 0 ? (
-                <th scope="row">{cell(row)}</th>
+                <th>{cell(row)}</th>
               ) : (
-                <td
-                  data-label={stays === undefined ? label : undefined}
-                  class={isNumeric ? "number" : undefined}
-                >
-                  {cell(row)}
-                </td>
+                <td data-label={stays === undefined ? label : undefined}>{cell(row)}</td>
               ),
             )}
           </tr>
@@ -70,30 +67,27 @@ export function Table<Row>({ caption, columns, rows, order, stays, none }: Table
   );
 }
 
-/** Returns the classes by which the style leaves out columns, or keeps the table a table. */
+/**
+ * Returns the classes by which the style leaves out columns, aligns those of numbers, or keeps the table a table. The table
+ * says it once, in place of each cell.
+ */
 function classesOf<Row>(columns: TableProps<Row>["columns"], stays: TableProps<Row>["stays"]) {
-  const left = columns.flatMap(({ needs }, index) => (needs === undefined ? [] : [`${needs}-${index + 1}`]));
-  const kept = { few: ["stays"], matrix: ["stays matrix"] };
-  const counts = hasCounts(columns) ? ["counts"] : [];
-  return [...(stays === undefined ? [] : kept[stays]), ...counts, ...left].join(" ") || undefined;
-}
-
-/** Tells whether all columns but the first are numbers: then the table says it once, in place of each cell. */
-function hasCounts<Row>(columns: TableProps<Row>["columns"]): boolean {
-  return columns.length > 1 && columns.slice(1).every(({ isNumeric }) => isNumeric);
+  const hasCounts = columns.length > 1 && columns.slice(1).every(({ isNumeric }) => isNumeric);
+  const classes = columns.flatMap(({ needs, isNumeric }, index) => [
+    needs && `${needs}-${index + 1}`,
+    isNumeric && !hasCounts && `number-${index + 1}`,
+  ]);
+  const kept = stays && { few: "stays", matrix: "stays matrix" }[stays];
+  return [kept, hasCounts && "counts", ...classes].filter(Boolean).join(" ") || undefined;
 }
 
 /** The head of a column: its link sorts the rows by it, or turns their order round. */
-function Head<Row>({ label, isNumeric, sorts = [], order }: Column<Row> & Pick<TableProps<Row>, "order">) {
+function Head<Row>({ label, sorts = [], order }: Column<Row> & Pick<TableProps<Row>, "order">) {
   const at = sorts.indexOf(order?.sort ?? "");
   const isAscending = /^(oldest|soonest|email|name)/.test(order?.sort ?? "");
   const next = sorts[(at + 1) % sorts.length];
   return (
-    <th
-      scope="col"
-      class={isNumeric ? "number" : undefined}
-      aria-sort={at === -1 ? undefined : isAscending ? "ascending" : "descending"}
-    >
+    <th aria-sort={at === -1 ? undefined : isAscending ? "ascending" : "descending"}>
       {order && next ? <a href={order.toPath(next)}>{label}</a> : label}
     </th>
   );

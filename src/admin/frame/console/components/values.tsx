@@ -113,9 +113,9 @@ export function Customer({ userId, more, ...shown }: CustomerProps) {
       {more
         .filter((text) => text !== "")
         .map((text) => (
-          <span class="more">
+          <small>
             <Name text={text} />
-          </span>
+          </small>
         ))}
     </>
   );
@@ -140,7 +140,7 @@ export function Lines({ text, more }: { readonly text: Child; readonly more: Chi
   return (
     <>
       {text}
-      {more && <span class="more">{more}</span>}
+      {more && <small>{more}</small>}
     </>
   );
 }
@@ -175,8 +175,7 @@ export function State({ of }: { readonly of: KeySummary }) {
       {describeObstacles(of).map(({ obstacle, words, details }) => (
         <>
           {" "}
-          <span class={`state ${TONES[obstacle]}`}>{words}</span>{" "}
-          {details && <span class="more">{details}</span>}
+          <span class={`state ${TONES[obstacle]}`}>{words}</span> {details && <small>{details}</small>}
         </>
       ))}
     </span>
@@ -191,7 +190,7 @@ export function Day({ at, now }: { readonly at: Date; readonly now?: Date | unde
   return (
     <>
       <time title={exact}>{toDay(at)}</time>
-      {now && <span class="more">{isNear ? daysUntil(toDay(at), now) : distanceOf(at, now)}</span>}
+      {now && <small>{isNear ? daysUntil(toDay(at), now) : distanceOf(at, now)}</small>}
     </>
   );
 }
@@ -237,7 +236,7 @@ export function AsOf({ at, now, children }: AsOfProps) {
 }
 
 function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
-  return <span class="more">{distanceOf(at, now)}</span>;
+  return <small>{distanceOf(at, now)}</small>;
 }
 
 /** A bar that is full at 100 percent; it stands out if little is left. */
@@ -265,7 +264,7 @@ interface UsedProps {
 export function Used({ used, limit, over = 0 }: UsedProps) {
   const count = renderCount(used);
   const percent = percentUsed(used, limit);
-  const beyond = over > 0 && <span class="more near">{`${renderCount(over)} more beyond the limit`}</span>;
+  const beyond = over > 0 && <small class="near">{`${renderCount(over)} more beyond the limit`}</small>;
   if (limit === null || percent === null)
     return (
       <>
@@ -278,7 +277,7 @@ export function Used({ used, limit, over = 0 }: UsedProps) {
     <>
       {`${count} of ${renderCount(limit)}`}
       <Bar percent={Math.min(100, percent)} isNear={isNear} />
-      {isNear && <span class="more near">{`${percent} % used`}</span>}
+      {isNear && <small class="near">{`${percent} % used`}</small>}
       {beyond}
     </>
   );
