@@ -1,6 +1,6 @@
 /**
- * Notices of keys that are refused often: more than so many times in an hour, for whatever reason. While one is open, the key has no
- * other; after it was done, the earliest is of the next day (UTC).
+ * Notices of keys that are refused often: more than so many times in an hour, for whatever reason. While a notice is open, its key
+ * has no other. After an operator has marked it as done, the next one is of a later day (UTC).
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
@@ -37,12 +37,16 @@ export async function noticeRefusals(
          order by k.id, (hour at time zone 'UTC')::date, hour
       ),
       found as (
-        select * from staged
+        -- One of each key, of its last day.
+        select distinct on (subject) * from staged
          where ${isNew(sql, KIND, sql`staged`)}
            and not exists (
                  select
-                   from (select n.state from notices n where n.kind = ${KIND}::text and n.subject = staged.subject offset 0) as had
-                  where had.state = 'open')
+                   from (select n.state, n.closed_at from notices n
+                          where n.kind = ${KIND}::text and n.subject = staged.subject offset 0) as had
+                  where had.state = 'open'
+                     or had.state = 'done' and staged.occasion::date <= (had.closed_at at time zone 'UTC')::date)
+         order by subject, occasion desc
       ),
       ${makeCtes(sql, { kind: KIND, now })}
       select hour::text as at, key_id as uuid from looked order by hour desc, key_id desc limit 1`,
