@@ -19,7 +19,7 @@ import { withdraw } from "./_withdraw.ts";
 import type { NoticeKind } from "./kinds.ts";
 import type { NoticeSettings } from "./settings.ts";
 
-/** An end that lies further back makes no notice: a new version must not tell of every license that ever ended. */
+/** An end that lies further back has no notice: a new version must not tell of every license that ever ended, nor keep them all open. */
 const ENDED_NOTED_DAYS = 30;
 
 interface End {
@@ -93,7 +93,7 @@ async function makeEnds(
   );
 }
 
-/** Returns the instant before which an end makes no notice any more. */
+/** Returns the instant before which an end has no notice any more. */
 function longAgo(now: Date): Date {
   return new Date(now.getTime() - ENDED_NOTED_DAYS * DAY_MS);
 }
@@ -101,7 +101,7 @@ function longAgo(now: Date): Date {
 function whyWithdrawn(sql: Sql, { endOf, matters }: End, now: Date): Fragment {
   return sql`
     case when ${textOf(sql, endOf(sql))} is distinct from n.occasion then 'other_end'
-         when n.stage < 0 and ${endOf(sql)} < ${longAgo(now)}::timestamptz then 'long_ended'
+         when ${endOf(sql)} < ${longAgo(now)}::timestamptz then 'long_ended'
          when not (${wantsNotices(sql)}) then 'muted'
          when ${keyOf(sql)} is null then 'no_key'
          when not (${matters(sql, now)}) then case when l.expires_at <= ${now}::timestamptz then 'license_ended' else 'other_end' end
