@@ -22,8 +22,8 @@ export const REMIND_DAY: Rule<Date> = {
   parse: (text) => (DAY.parse(text) === undefined ? undefined : parseTimestamp(text)),
 };
 
-/** False if the notice was so already. */
 interface ChangedNotice {
+  /** False if the notice was so already. */
   readonly isChanged: boolean;
 }
 

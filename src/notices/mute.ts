@@ -28,12 +28,12 @@ interface MuteBy extends By {
   readonly notice?: string;
 }
 
-/** False if it was so already. */
 interface ChangedMute {
+  /** False if it was so already. */
   readonly isChanged: boolean;
 }
 
-/** From now on no notice is made for an account or a license, and the upkeep withdraws its open ones. */
+/** Mutes an account or a license: from now on no notice is made for it, and the upkeep withdraws its open ones. Refuses one that is not there. */
 export async function mute(database: Database, of: Mutable, by: MuteBy): Promise<ChangedMute | Refusal> {
   return await change(database, of, {
     ...by,
@@ -48,7 +48,7 @@ export async function mute(database: Database, of: Mutable, by: MuteBy): Promise
   });
 }
 
-/** From now on notices are made again for an account or a license. Those that are true are made by the next look. */
+/** Ends the mute of an account or a license: the next look makes the notices that are true. Refuses one that is not there. */
 export async function unmute(database: Database, of: Mutable, by: By): Promise<ChangedMute | Refusal> {
   return await change(database, of, {
     ...by,
