@@ -16,11 +16,8 @@ import {
   wantsNotices,
 } from "./_make.ts";
 import { withdraw } from "./_withdraw.ts";
-import type { NoticeKind } from "./kinds.ts";
+import { ENDED_NOTED_DAYS, type NoticeKind } from "./kinds.ts";
 import type { NoticeSettings } from "./settings.ts";
-
-/** An end that lies further back has no notice: a new version must not tell of every license that ever ended, nor keep them all open. */
-const ENDED_NOTED_DAYS = 30;
 
 interface End {
   readonly kind: NoticeKind;

@@ -1,5 +1,5 @@
 /**
- * Notices about the installation: its backup, its certificate, the installer token and the files of models. The rooms above
+ * Notices about the installation: its backup, its certificate, the repository token and the files of models. The rooms above
  * know its state by their own rules, and hand it over. Each process sees its own host by its own settings. So what one of them
  * finds stays open while it finds it, whatever the others find.
  */

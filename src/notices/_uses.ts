@@ -1,26 +1,22 @@
 /**
- * Notices of keys whose use is a surprise: a key that was silent for 90 days is used again, and a key that was rotated is still
+ * Notices of keys whose use is a surprise: a silent key (see `SILENT_DAYS`) is used again, and a key that was rotated is still
  * used. The statement that writes the last use of keys notes the first of them.
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { BATCH_ROWS, inBatches, isNew, makeCtes, type NoticeContext, textOf, wantsNotices } from "./_make.ts";
 import { withdraw } from "./_withdraw.ts";
+import { UNUSED_DAYS, USE_NOTED_DAYS } from "./kinds.ts";
 
 const SILENT = "silent_key_used";
 const ROTATED = "rotated_key_used";
 
-/** A use that lies further back makes no notice, and neither does a rotated key whose end lies further back. */
-const NOTED_DAYS = 30;
 /** For so many hours after a rotation a use of the old key is no surprise: the customer has to be told of the new one. */
 const HOURS_TO_CHANGE = 1;
 
-/** A rotated key that was not used for so long is not used any more. */
-const UNUSED_DAYS = 7;
-
 /** Makes the notices of surprising uses, and withdraws those that tell nothing any more. */
 export async function noticeUses(context: NoticeContext): Promise<void> {
-  const since = new Date(context.clock.now().getTime() - NOTED_DAYS * DAY_MS);
+  const since = new Date(context.clock.now().getTime() - USE_NOTED_DAYS * DAY_MS);
   await makeSilent(context, since);
   await makeRotated(context, since);
   await withdraw(context, { kind: SILENT, why: (sql) => whyWithdrawn(sql, isLongAgo(sql, since)) });

@@ -46,7 +46,7 @@ describe("a key that is used again after 90 days", () => {
     const [notice] = await notices(server.database, "2026-11-02");
     expect(notice).toMatchObject({ kind: "silent_key_used", trueSince: new Date("2026-10-28T09:59:59Z") });
     expect(notice && describeNotice(notice)).toMatch(
-      /^The key of ada@example\.org \(svc_live_\S+\) was used at 2026-10-28 09:59 UTC, and not since 2026-07-30 09:59 UTC before/,
+      /^The key of ada@example\.org \(svc_live_\S+\) was used at 2026-10-28 09:59 UTC; the use before was at 2026-07-30 09:59 UTC\. Ask/,
     );
     await revoke(uuid, "2026-11-03T00:00:00Z");
     await makeAt(server.database, "2026-11-03T00:10:00Z");
@@ -101,7 +101,7 @@ describe("a key that was rotated", () => {
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
     expect(notice && describeNotice(notice)).toMatch(
-      /was still used at 2026-11-21 08:00 UTC; its end is 2026-11-27 12:00 UTC\. Tell the customer/,
+      /was still used at 2026-11-21 08:00 UTC; it is refused from 2026-11-27 12:00 UTC on\. Tell the customer/,
     );
     await use(uuid, "2026-11-22T08:00:00Z");
     await makeAt(server.database, "2026-11-22T08:10:00Z");
@@ -121,7 +121,7 @@ describe("a key that was rotated", () => {
     await refusals.flush();
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
-    expect(notice && describeNotice(notice)).toContain("it is refused since 2026-11-20 12:00 UTC");
+    expect(notice && describeNotice(notice)).toContain("it has been refused since 2026-11-20 12:00 UTC");
   });
 
   test("loses its notice when it was neither used nor refused for 7 days", async () => {
