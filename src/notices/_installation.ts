@@ -5,8 +5,10 @@
  */
 import { DAY_MS, toDay, toTimestamp } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { isNew, makeCtes, type NoticeContext } from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew } from "./_conditions.ts";
+import type { NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { withdraw, word } from "./_withdraw.ts";
 import type { NoticeKind } from "./kinds.ts";
 import type { NoticeSettings } from "./settings.ts";
 
@@ -90,7 +92,7 @@ export async function noticeInstallation(
   for (const kind of ["certificate_end", "backup_overdue", "model_files"] as const)
     await withdraw(context, {
       kind,
-      why: (sql, now) => sql`case when ${isUnseen(sql, now, HOST_OFF_MS)} then 'unseen' end`,
+      why: (sql, now) => sql`case when ${isUnseen(sql, now, HOST_OFF_MS)} then ${word(sql, "unseen")} end`,
     });
 }
 
@@ -194,6 +196,6 @@ async function noticeOne(
     kind,
     why: (sql, now) => sql`
       case when n.subject = ${subject}::text and n.occasion is distinct from ${occasion}::text
-                and (${isOver(sql)} or ${isUnseen(sql, now, FOUND_AGAIN_MS)}) then 'mended' end`,
+                and (${isOver(sql)} or ${isUnseen(sql, now, FOUND_AGAIN_MS)}) then ${word(sql, "mended")} end`,
   });
 }

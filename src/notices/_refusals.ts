@@ -4,8 +4,11 @@
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { BATCH_ROWS, inBatches, isNew, makeCtes, type NoticeContext, textOf, wantsNotices } from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { textOf } from "./_text_of.ts";
+import { whyKeyWithdrawn, withdraw, word } from "./_withdraw.ts";
 import type { NoticeSettings } from "./settings.ts";
 
 const KIND = "refusals";
@@ -56,12 +59,10 @@ export async function noticeRefusals(
 
 /** By the number with which the notice was made: another process may have another one. */
 function whyWithdrawn(sql: Sql, now: Date): Fragment {
-  return sql`
-    case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then 'revoked'
+  const more = sql`
          when not exists (
                 select from refused_hours h
                  where h.key_id = n.key_id and h.hour > ${new Date(now.getTime() - DAY_MS)}::timestamptz
-                 group by h.hour having sum(h.count) > (n.facts->>'more_than')::bigint) then 'stopped'
-         when not (${wantsNotices(sql)}) then 'muted'
-    end`;
+                 group by h.hour having sum(h.count) > (n.facts->>'more_than')::bigint) then ${word(sql, "stopped")}`;
+  return whyKeyWithdrawn(sql, more);
 }

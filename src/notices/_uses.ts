@@ -4,8 +4,11 @@
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { BATCH_ROWS, inBatches, isNew, makeCtes, type NoticeContext, textOf, wantsNotices } from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { textOf } from "./_text_of.ts";
+import { whyKeyWithdrawn, withdraw, word } from "./_withdraw.ts";
 import { UNUSED_DAYS, USE_NOTED_DAYS } from "./kinds.ts";
 
 const SILENT = "silent_key_used";
@@ -19,8 +22,8 @@ export async function noticeUses(context: NoticeContext): Promise<void> {
   const since = new Date(context.clock.now().getTime() - USE_NOTED_DAYS * DAY_MS);
   await makeSilent(context, since);
   await makeRotated(context, since);
-  await withdraw(context, { kind: SILENT, why: (sql) => whyWithdrawn(sql, isLongAgo(sql, since)) });
-  await withdraw(context, { kind: ROTATED, why: (sql, now) => whyWithdrawn(sql, isUnused(sql, now)) });
+  await withdraw(context, { kind: SILENT, why: (sql) => whyKeyWithdrawn(sql, isLongAgo(sql, since)) });
+  await withdraw(context, { kind: ROTATED, why: (sql, now) => whyKeyWithdrawn(sql, isUnused(sql, now)) });
 }
 
 async function makeSilent(context: NoticeContext, since: Date): Promise<void> {
@@ -86,23 +89,14 @@ function lastUseOf(sql: Sql, key: Fragment): Fragment {
 }
 
 function isLongAgo(sql: Sql, since: Date): Fragment {
-  return sql`when n.true_since < ${since}::timestamptz then 'long_ago'`;
+  return sql`when n.true_since < ${since}::timestamptz then ${word(sql, "long_ago")}`;
 }
 
 function isUnused(sql: Sql, now: Date): Fragment {
   return sql`
-    when (select ${lastUseOf(sql, sql`k`)} from keys k where k.id = n.key_id) < ${unusedSince(now)}::timestamptz then 'unused'`;
+    when (select ${lastUseOf(sql, sql`k`)} from keys k where k.id = n.key_id) < ${unusedSince(now)}::timestamptz then ${word(sql, "unused")}`;
 }
 
 function unusedSince(now: Date): Date {
   return new Date(now.getTime() - UNUSED_DAYS * DAY_MS);
-}
-
-/** `more` is a further case. */
-function whyWithdrawn(sql: Sql, more: Fragment): Fragment {
-  return sql`
-    case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then 'revoked'
-         ${more}
-         when not (${wantsNotices(sql)}) then 'muted'
-    end`;
 }

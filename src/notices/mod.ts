@@ -7,8 +7,8 @@
  * whoever follows that log learns of every notice.
  */
 
+export type { NoticeContext } from "./_in_batches.ts";
 export { type InstallationState, noticeInstallation } from "./_installation.ts";
-export type { NoticeContext } from "./_make.ts";
 export { MOST_DAYS_OFF, markDone, REMIND_DAY, remindLater } from "./change_notice.ts";
 export { describeNotice, tellNotice } from "./describe_notice.ts";
 export {

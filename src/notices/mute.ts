@@ -7,6 +7,7 @@ import { newUuid, parseId, toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Rule } from "../base/rule.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { newestKeyOf } from "../licensing/mod.ts";
 
 /** One account or one license, by its UUID. */
 export type Mutable = { readonly accountUuid: string } | { readonly licenseUuid: string };
@@ -83,8 +84,7 @@ async function change(
           actor,
           at: now,
           from: sql`
-            (select coalesce(c.account_id, l.account_id) as account_id, c.license_id,
-                    (select max(k.id::text)::uuid from keys k where k.license_id = l.id) as key_id,
+            (select coalesce(c.account_id, l.account_id) as account_id, c.license_id, ${newestKeyOf(sql)} as key_id,
                     jsonb_build_object('muted', ${action === "notice.unmute"}::boolean) as before,
                     jsonb_strip_nulls(jsonb_build_object('muted', ${action === "notice.mute"}::boolean,
                                                          'notice', ${notice ?? null}::text)) as after
