@@ -69,11 +69,11 @@ const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
 
 /** What each role may do, beyond the one before, as the manual says it, too. */
 export const ROLE_MEANINGS: Readonly<Record<Role, string>> = {
-  viewer: "see everything except tokens and other operators, and end their own sessions",
+  viewer: "sees everything except tokens and other operators, and ends its own sessions",
   editor:
-    "also issue and change keys, change accounts and models, release machines, import reports of use, and mark notices as done, put them off and mute them",
+    "also issues and changes keys, changes accounts and models, releases machines, imports reports of use, and marks notices as done, puts them off and mutes them",
   admin:
-    "also revoke keys, erase accounts, free places that signed licenses hold, and manage operators, sessions and tokens",
+    "also revokes keys, erases accounts, frees places that signed licenses hold, and manages operators, sessions and tokens",
 };
 
 /** Returns the scopes of a role. */
