@@ -30,8 +30,16 @@ interface WrongModelFiles {
   readonly says: string;
 }
 
-/** Returns what the check of model files finds wrong: null if nothing is, and undefined if this process cannot see it. */
+/**
+ * Returns what the check of model files finds wrong: null if nothing is, and undefined if this process cannot see it. One answer that
+ * comes late is no fault yet, so it asks a second time.
+ */
 export async function findWrongModelFiles(context: Context): Promise<WrongModelFiles | null | undefined> {
+  const found = await lookForWrong(context);
+  return found?.fault === "unreachable" ? await lookForWrong(context) : found;
+}
+
+async function lookForWrong(context: Context): Promise<WrongModelFiles | null | undefined> {
   let areMissing = false;
   const check: Check<Context> = {
     name: modelFilesCheck.name,

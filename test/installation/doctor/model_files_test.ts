@@ -91,6 +91,14 @@ test("findWrongModelFiles() tells files that are missing from a place that canno
   expect(await find(env())).toBeNull();
 });
 
+test("findWrongModelFiles() asks a second time when one answer comes late", async () => {
+  putFile();
+  bucket.fault = "silent";
+  // The first request never gets an answer, and the second one gets it at once.
+  setTimeout(() => (bucket.fault = "none"), 2_000);
+  expect(await findWrongModelFiles({ database: target.database, config: configOf(env()) })).toBeNull();
+});
+
 test.concurrent("Health says within seconds that the bucket does not answer", async () => {
   const config = configOf(env());
   const { address, database } = target;
