@@ -113,7 +113,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...THINGS.filter((thing) => thing !== "notices"),
     ...GROUND,
   ],
-  notices: ["licensing", "licensing/machines", "audit", "database/processes", ...GROUND],
+  notices: ["licensing", "licensing/keys", "licensing/machines", "audit", "database/processes", ...GROUND],
   models: ["licensing", "audit", "database/processes", "models/bucket", "base/host", ...GROUND],
   "models/bucket": [],
   "models/bundles": ["models", "models/bucket", "licensing", "licensing/signed_licenses", "database"],

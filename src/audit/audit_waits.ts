@@ -4,6 +4,7 @@
  */
 import { repeat } from "../base/clock.ts";
 import type { Log } from "../base/log.ts";
+import { redactKeys } from "../base/secrets/mod.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import type { AuditFilter } from "./audit_filter.ts";
 import { type AuditWait, findAuditNews } from "./follow_audit.ts";
@@ -11,7 +12,7 @@ import { type AuditWait, findAuditNews } from "./follow_audit.ts";
 const POLL_MS = 1_000;
 
 /** The most readers that wait in one process. */
-const MOST = 200;
+export const MOST_WAITING = 200;
 /** One sender cannot take all places. */
 const MOST_OF_SENDER = 50;
 
@@ -46,6 +47,8 @@ export function createAuditWaits({ database, log, pollMs = POLL_MS }: WaitsOptio
   const waiting = new Set<Waiter>();
   let polls: ReturnType<typeof repeat> | undefined;
   let isEnded = false;
+  /** The reasons that were logged since the statement last succeeded: it is repeated each second. */
+  const reasons = new Set<string>();
 
   async function poll(): Promise<number | undefined> {
     const asking = [...waiting];
@@ -61,9 +64,13 @@ export function createAuditWaits({ database, log, pollMs = POLL_MS }: WaitsOptio
       }
     } catch (error) {
       // The readers go on waiting, and learn from their own statement at the end that the database does not answer.
-      if (!(error instanceof DatabaseUnavailable))
-        log.error("Cannot look for rows of the audit log", { reason: String(error) });
+      if (error instanceof DatabaseUnavailable) return pollMs;
+      const reason = redactKeys(String(error));
+      if (!reasons.has(reason)) log.error("Cannot look for rows of the audit log", { reason });
+      reasons.add(reason);
+      return pollMs;
     }
+    reasons.clear();
     return pollMs;
   }
 
@@ -74,7 +81,7 @@ export function createAuditWaits({ database, log, pollMs = POLL_MS }: WaitsOptio
      */
     wait({ filter, after, waitMs, sender, signal }: WaitOptions): Promise<boolean> {
       const own = waiting.values().filter((waiter) => waiter.sender === sender);
-      const isFull = waiting.size >= MOST || [...own].length >= MOST_OF_SENDER;
+      const isFull = waiting.size >= MOST_WAITING || [...own].length >= MOST_OF_SENDER;
       if (isEnded || isFull || signal.aborted) return Promise.resolve(false);
       return new Promise((resolve) => {
         const stop = () => waiter.end(false);

@@ -23,7 +23,7 @@ export {
 export { auditCte } from "./audit_cte.ts";
 export { AUDIT_FIELDS, renderAuditRow } from "./audit_fields.ts";
 export { AUDIT_CONDITIONS, type AuditFilter } from "./audit_filter.ts";
-export { type AuditWaits, createAuditWaits } from "./audit_waits.ts";
+export { type AuditWaits, createAuditWaits, MOST_WAITING } from "./audit_waits.ts";
 export { describeChanges, type FieldChange } from "./describe_changes.ts";
 export {
   AUDIT_POSITION,

@@ -45,6 +45,7 @@ export const COUNTS_RULE =
 
 const TICK_MS = 1_000;
 
+/** Creates the writer. It reads the counters at once, and writes what they gain from then on. */
 export function createDifferenceWriter<Count>(options: DifferenceWriterOptions<Count>) {
   const { clock, stepMs, read, idOf, add, gained, write, tickMs = TICK_MS } = options;
   let counted = sumsOf(read());

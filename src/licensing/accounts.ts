@@ -54,7 +54,11 @@ export function toAccountOrder(sort: AccountSort = "oldest"): AccountOrder {
   return { newestFirst: sort === "newest", by: sort === "email" ? "email" : undefined };
 }
 
-/** Lists accounts, each with its number of keys: by default oldest first, and `afterUuid` selects later rows. */
+/**
+ * Lists accounts, each with its number of keys: by default oldest first, and `afterUuid` selects later rows. In the order of e-mails
+ * those are the rows after the e-mail that this account has now: if it has changed since its page was read, accounts between the two
+ * e-mails are skipped, or come twice.
+ */
 export async function listAccounts(
   database: Database,
   part: ListPart & AccountOrder = {},

@@ -117,6 +117,7 @@ export {
 export { type KeyMode, MODES } from "./modes.ts";
 export { MOST_MODELS, type Move, moveLicense, renderMove } from "./move_license.ts";
 export { selectKeysOfExternalId, selectNamedKeys } from "./named_keys.ts";
+export { newestKeyOf } from "./newest_key.ts";
 export { parseEmail } from "./parse_email.ts";
 export { findKeyEnds, HINT_DIGITS, parseKeyParts } from "./parse_key_parts.ts";
 export { percentUsed } from "./percent_used.ts";

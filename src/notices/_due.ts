@@ -1,6 +1,7 @@
 /** Notices that were put off, on their day. */
 import { auditCte, UPKEEP } from "../audit/mod.ts";
-import { auditColumns, BATCH_ROWS, inBatches, type NoticeContext } from "./_make.ts";
+import { auditColumns } from "./_audit_columns.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
 
 /** Notes each open notice whose day has come as due, once: so whoever follows the audit log hears of it again. */
 export async function noteDue(context: NoticeContext): Promise<void> {

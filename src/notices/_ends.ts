@@ -5,22 +5,13 @@
 import { DAY_MS } from "../base/calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { isUnstartedSql } from "../licensing/mod.ts";
-import {
-  BATCH_ROWS,
-  inBatches,
-  isNew,
-  keyOf,
-  makeCtes,
-  type NoticeContext,
-  textOf,
-  wantsNotices,
-} from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
-import type { NoticeKind } from "./kinds.ts";
+import { isNew, keyOf, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { textOf } from "./_text_of.ts";
+import { casesOfLicense, withdraw, word } from "./_withdraw.ts";
+import { ENDED_NOTED_DAYS, type NoticeKind } from "./kinds.ts";
 import type { NoticeSettings } from "./settings.ts";
-
-/** An end that lies further back makes no notice: a new version must not tell of every license that ever ended. */
-const ENDED_NOTED_DAYS = 30;
 
 interface End {
   readonly kind: NoticeKind;
@@ -93,17 +84,17 @@ async function makeEnds(
   );
 }
 
-/** Returns the instant before which an end makes no notice any more. */
+/** Returns the instant before which an end has no notice any more. */
 function longAgo(now: Date): Date {
   return new Date(now.getTime() - ENDED_NOTED_DAYS * DAY_MS);
 }
 
 function whyWithdrawn(sql: Sql, { endOf, matters }: End, now: Date): Fragment {
   return sql`
-    case when ${textOf(sql, endOf(sql))} is distinct from n.occasion then 'other_end'
-         when n.stage < 0 and ${endOf(sql)} < ${longAgo(now)}::timestamptz then 'long_ended'
-         when not (${wantsNotices(sql)}) then 'muted'
-         when ${keyOf(sql)} is null then 'no_key'
-         when not (${matters(sql, now)}) then case when l.expires_at <= ${now}::timestamptz then 'license_ended' else 'other_end' end
+    case when ${textOf(sql, endOf(sql))} is distinct from n.occasion then ${word(sql, "other_end")}
+         when ${endOf(sql)} < ${longAgo(now)}::timestamptz then ${word(sql, "long_ended")}
+         ${casesOfLicense(sql)}
+         when not (${matters(sql, now)})
+              then case when l.expires_at <= ${now}::timestamptz then ${word(sql, "license_ended")} else ${word(sql, "other_end")} end
     end`;
 }

@@ -5,9 +5,11 @@
 import { DAY_MS, monthOf } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
-import { BATCH_ROWS, inBatches, isNew, keyOf, makeCtes, type NoticeContext, wantsNotices } from "./_make.ts";
+import { isNew, keyOf, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
 import { occasionOf, whyQuotaWithdrawn } from "./_quota.ts";
-import { withdraw } from "./_withdraw.ts";
+import { withdraw, word } from "./_withdraw.ts";
 
 const KIND = "quota_runs_out";
 
@@ -60,10 +62,10 @@ function whyWithdrawn(sql: Sql, now: Date): Fragment {
   const used = sql`
     (select u.used from usage u where u.license_id = l.id and u.month = ${firstDay}::date)`;
   const more = sql`
-         when ${used} >= ${effectiveLimit(sql)} then 'used_up'
+         when ${used} >= ${effectiveLimit(sql)} then ${word(sql, "used_up")}
          when n.made_at <= ${new Date(now.getTime() - DAY_MS)}::timestamptz and ${asOfFigure(sql, now)} is not null
               and not exists (select from figure_runs_out f join keys k on k.id = f.key_id
                                where k.license_id = l.id and isfinite(f.day))
-              then 'lasts'`;
+              then ${word(sql, "lasts")}`;
   return whyQuotaWithdrawn(sql, { now, more });
 }

@@ -1,12 +1,14 @@
 /**
- * Notices about the installation: its backup, its certificate, the installer token and the files of models. The rooms above
+ * Notices about the installation: its backup, its certificate, the repository token and the files of models. The rooms above
  * know its state by their own rules, and hand it over. Each process sees its own host by its own settings. So what one of them
  * finds stays open while it finds it, whatever the others find.
  */
-import { DAY_MS, toTimestamp } from "../base/calendar.ts";
+import { DAY_MS, toDay, toTimestamp } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { inBatches, isNew, makeCtes, type NoticeContext } from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew } from "./_conditions.ts";
+import type { NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { withdraw, word } from "./_withdraw.ts";
 import type { NoticeKind } from "./kinds.ts";
 import type { NoticeSettings } from "./settings.ts";
 
@@ -22,10 +24,16 @@ export interface InstallationState {
     readonly dueAt: Date;
     readonly isOverdue: boolean;
   };
-  /** What is wrong with the files of models, in words; null if nothing is; undefined if it cannot be told now. */
-  readonly wrongModelFiles: string | null | undefined;
+  /** What is wrong with the files of models; null if nothing is; undefined if it cannot be told now. */
+  readonly wrongModelFiles: WrongFiles | null | undefined;
   /** Where these files are: a bucket that all hosts share, or a folder of this host. */
   readonly modelsPlace: string;
+}
+
+interface WrongFiles {
+  readonly fault: "missing" | "unreachable";
+  /** In words, with numbers that change while the fault stays the same. */
+  readonly says: string;
 }
 
 interface Found {
@@ -43,18 +51,21 @@ interface Found {
   readonly isOver: (sql: Sql) => Fragment;
 }
 
-/** The longest text of the database for a subject or an occasion. */
+/** The longest text of the database for a subject. */
 const MOST_LENGTH = 300;
-/** What another process of the host may still find is withdrawn when none has found it for so long: two looks and a half. */
+/**
+ * A notice is withdrawn when no process has found it for so long: two looks and a half. Another process of the host may still find
+ * it.
+ */
 const FOUND_AGAIN_MS = 25 * 60_000;
-/** What only a process of another host can find. */
+/** The same time for a notice that only a process of another host can find. */
 const HOST_OFF_MS = DAY_MS;
 
 /** Makes the notices about the installation, and withdraws those that are not true any more. */
 export async function noticeInstallation(
   context: NoticeContext,
-  settings: NoticeSettings,
-  state: InstallationState,
+  { days }: NoticeSettings,
+  { host, certificateEndsAt, backup, wrongModelFiles, modelsPlace }: InstallationState,
 ): Promise<void> {
   const now = context.clock.now();
   const [token] = await context.database.query<{ expiresAt: Date | null }>(
@@ -62,59 +73,95 @@ export async function noticeInstallation(
   );
   const found = [
     // Another process of this host may have one.
-    ...(state.certificateEndsAt === undefined
+    ...(certificateEndsAt === undefined
       ? []
-      : [endingAt("certificate_end", `certificate of ${state.host}`, state.certificateEndsAt)]),
-    { ...endingAt("installer_token_end", "installer token", token?.expiresAt ?? null), isOver: always },
-    overdue(state.backup),
-    ...(state.wrongModelFiles === undefined ? [] : [wrongFiles(state.modelsPlace, state.wrongModelFiles)]),
+      : [
+          ending(certificateEndsAt, {
+            ...{ kind: "certificate_end", subject: `certificate of ${host}`, more: { host } },
+            ...{ days, now, isOver: never },
+          }),
+        ]),
+    ending(token?.expiresAt ?? null, {
+      ...{ kind: "installer_token_end", subject: "installer token", more: {} },
+      ...{ days, now, isOver: always },
+    }),
+    overdue(backup, now),
+    ...(wrongModelFiles === undefined ? [] : [await wrongFiles(context, modelsPlace, wrongModelFiles)]),
   ];
   for (const one of found) await noticeOne(context, one);
   for (const kind of ["certificate_end", "backup_overdue", "model_files"] as const)
     await withdraw(context, {
       kind,
-      why: (sql, now) => sql`case when ${isUnseen(sql, now, HOST_OFF_MS)} then 'unseen' end`,
+      why: (sql, now) => sql`case when ${isUnseen(sql, now, HOST_OFF_MS)} then ${word(sql, "unseen")} end`,
     });
-
-  function endingAt(kind: NoticeKind, subject: string, end: Date | null): Found {
-    const stages = [0, ...settings.days.toReversed()];
-    const days = stages.find((days) => end !== null && end.getTime() - days * DAY_MS <= now.getTime());
-    const occasion = end && toTimestamp(end);
-    if (end === null || days === undefined) return { kind, subject, occasion, isOver: never };
-    const trueSince = new Date(end.getTime() - days * DAY_MS);
-    const facts = {
-      ends_at: toTimestamp(end),
-      days,
-      ...(kind === "certificate_end" && { host: state.host }),
-    };
-    return { kind, subject, occasion, notice: { stage: -days, trueSince, facts }, isOver: never };
-  }
-
-  function overdue({ since, dueAt, isOverdue }: InstallationState["backup"]): Found {
-    const occasion = toTimestamp(since);
-    const of = {
-      kind: "backup_overdue",
-      subject: "backup",
-      occasion,
-      isOver: (sql: Sql) => sql`n.occasion < ${occasion}::text`,
-    } as const;
-    if (!isOverdue) return of;
-    // A time ahead was written by a wrong clock, so nobody knows since when it is true.
-    const trueSince = dueAt <= now ? dueAt : now;
-    const facts = { last_at: occasion, due_at: toTimestamp(dueAt) };
-    return { ...of, notice: { stage: 0, trueSince, facts } };
-  }
-
-  function wrongFiles(place: string, wrong: string | null): Found {
-    const of = { kind: "model_files", subject: place.slice(0, MOST_LENGTH), isOver: never } as const;
-    if (wrong === null) return { ...of, occasion: null };
-    const notice = { stage: 0, trueSince: now, facts: { wrong, place } };
-    return { ...of, occasion: wrong.slice(0, MOST_LENGTH), notice };
-  }
 }
 
 const always = (sql: Sql) => sql`true`;
 const never = (sql: Sql) => sql`false`;
+
+interface Ending extends Pick<Found, "kind" | "subject" | "isOver"> {
+  /** The days before an end that have a notice, the most first. */
+  readonly days: readonly number[];
+  readonly now: Date;
+  /** Facts besides those of every end. */
+  readonly more: Readonly<Record<string, string>>;
+}
+
+/** Returns the nearest stage of an end. */
+function ending(end: Date | null, { kind, subject, isOver, days, now, more }: Ending): Found {
+  const nearest = [0, ...days.toReversed()].find(
+    (days) => end !== null && end.getTime() - days * DAY_MS <= now.getTime(),
+  );
+  const of = { kind, subject, occasion: end && toTimestamp(end), isOver };
+  if (end === null || nearest === undefined) return of;
+  const trueSince = new Date(end.getTime() - nearest * DAY_MS);
+  const facts = { ends_at: toTimestamp(end), days: nearest, ...more };
+  return { ...of, notice: { stage: -nearest, trueSince, facts } };
+}
+
+function overdue({ since, dueAt, isOverdue }: InstallationState["backup"], now: Date): Found {
+  const occasion = toTimestamp(since);
+  const of = {
+    kind: "backup_overdue",
+    subject: "backup",
+    occasion,
+    isOver: (sql: Sql) => sql`n.occasion < ${occasion}::text`,
+  } as const;
+  if (!isOverdue) return of;
+  // A time ahead was written by a wrong clock, so nobody knows since when it is true.
+  const trueSince = dueAt <= now ? dueAt : now;
+  const facts = { last_at: occasion, due_at: toTimestamp(dueAt) };
+  return { ...of, notice: { stage: 0, trueSince, facts } };
+}
+
+async function wrongFiles(context: NoticeContext, place: string, wrong: WrongFiles | null): Promise<Found> {
+  const of = { kind: "model_files", subject: place.slice(0, MOST_LENGTH), isOver: never } as const;
+  if (wrong === null) return { ...of, occasion: null };
+  const trueSince = context.clock.now();
+  const occasion = await occasionOfFault(context, of.subject, wrong.fault);
+  return { ...of, occasion, notice: { stage: 0, trueSince, facts: { wrong: wrong.says, place } } };
+}
+
+/**
+ * Returns the occasion of a fault of model files: the fault and the day (UTC). While a notice of the fault is open, it is that of this
+ * notice. So is it on the day on which an operator has marked it as done: if the fault is still there on the next day, there is another
+ * notice.
+ */
+async function occasionOfFault(
+  { database, clock }: NoticeContext,
+  subject: string,
+  fault: WrongFiles["fault"],
+): Promise<string> {
+  const day = toDay(clock.now());
+  const [had] = await database.query<{ occasion: string }>(
+    (sql) => sql`
+      select occasion from notices
+       where kind = 'model_files' and subject = ${subject}::text and starts_with(occasion, ${`${fault} since `}::text)
+         and (state = 'open' or state = 'done' and (closed_at at time zone 'UTC')::date >= ${day}::date)
+       order by state desc, occasion limit 1`,
+  );
+  return had?.occasion ?? `${fault} since ${day}`;
+}
 
 /** Returns the condition, as SQL, that no process has found the notice `n` for so long. */
 function isUnseen(sql: Sql, now: Date, ms: number): Fragment {
@@ -126,29 +173,29 @@ async function noticeOne(
   context: NoticeContext,
   { kind, subject, occasion, notice, isOver }: Found,
 ): Promise<void> {
-  if (notice !== undefined)
-    await inBatches(
-      context,
-      {},
-      (sql, _, now) => sql`
-        with staged as materialized (
-          select ${subject}::text as subject, ${occasion}::text as occasion, ${notice.stage}::integer as stage, null::uuid as license_id,
-                 null::uuid as key_id, ${notice.trueSince}::timestamptz as true_since, ${JSON.stringify(notice.facts)}::text::jsonb as facts
+  const { database, clock } = context;
+  if (notice !== undefined) {
+    const now = clock.now();
+    await database.query(
+      (sql) => sql`
+        with found as (
+          select *
+            from (select ${subject}::text as subject, ${occasion}::text as occasion, ${notice.stage}::integer as stage,
+                         null::uuid as license_id, null::uuid as key_id, ${notice.trueSince}::timestamptz as true_since,
+                         ${JSON.stringify(notice.facts)}::text::jsonb as facts) as staged
+           where ${isNew(sql, kind, sql`staged`)}
         ),
-        found as (select * from staged where ${isNew(sql, kind, sql`staged`)}),
-        ${makeCtes(sql, { kind, now })},
-        seen as (
-          update notices n set seen_at = ${now}::timestamptz
-           where n.kind = ${kind}::text and n.subject = ${subject}::text and n.occasion = ${occasion}::text and n.state = 'open'
-             and not exists (select from made where made.id = n.id)
-             and not exists (select from replaced where replaced.id = n.id)
-        )
-        select null::uuid as uuid where false`,
+        ${makeCtes(sql, { kind, now })}
+        update notices n set seen_at = ${now}::timestamptz
+         where n.kind = ${kind}::text and n.subject = ${subject}::text and n.occasion = ${occasion}::text and n.state = 'open'
+           and not exists (select from made where made.id = n.id)
+           and not exists (select from replaced where replaced.id = n.id)`,
     );
+  }
   await withdraw(context, {
     kind,
     why: (sql, now) => sql`
       case when n.subject = ${subject}::text and n.occasion is distinct from ${occasion}::text
-                and (${isOver(sql)} or ${isUnseen(sql, now, FOUND_AGAIN_MS)}) then 'mended' end`,
+                and (${isOver(sql)} or ${isUnseen(sql, now, FOUND_AGAIN_MS)}) then ${word(sql, "mended")} end`,
   });
 }

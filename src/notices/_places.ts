@@ -5,17 +5,11 @@
  */
 import type { Fragment, Sql } from "../database/mod.ts";
 import { isTaken } from "../licensing/machines/mod.ts";
-import {
-  BATCH_ROWS,
-  inBatches,
-  isNew,
-  keyOf,
-  makeCtes,
-  type NoticeContext,
-  textOf,
-  wantsNotices,
-} from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew, keyOf, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { textOf } from "./_text_of.ts";
+import { casesOfUse, withdraw, word } from "./_withdraw.ts";
 
 const KIND = "places_full";
 
@@ -58,9 +52,7 @@ function takenPlaces(sql: Sql): Fragment {
 function whyWithdrawn(sql: Sql, now: Date): Fragment {
   return sql`
     case when not exists (select from full_places f where f.license_id = l.id and ${textOf(sql, sql`f.since`)} = n.occasion)
-              or l.max_machines is null or ${takenPlaces(sql)} < l.max_machines then 'place_free'
-         when not (${wantsNotices(sql)}) then 'muted'
-         when ${keyOf(sql)} is null then 'no_key'
-         when l.expires_at <= ${now}::timestamptz then 'license_ended'
+              or l.max_machines is null or ${takenPlaces(sql)} < l.max_machines then ${word(sql, "place_free")}
+         ${casesOfUse(sql, now)}
     end`;
 }

@@ -2,8 +2,10 @@
 import { monthOf } from "../base/calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
-import { BATCH_ROWS, inBatches, isNew, keyOf, makeCtes, type NoticeContext, wantsNotices } from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew, keyOf, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { casesOfUse, withdraw, word } from "./_withdraw.ts";
 import type { NoticeSettings } from "./settings.ts";
 
 const KIND = "quota_used";
@@ -69,12 +71,10 @@ export function whyQuotaWithdrawn(
 ): Fragment {
   const { firstDay } = monthOf(now.getTime());
   return sql`
-    case when left(n.occasion, 7) < left(${firstDay}::text, 7) then 'month_over'
-         when split_part(n.occasion, ' of ', 2) is distinct from ${effectiveLimit(sql)}::text then 'other_limit'
+    case when left(n.occasion, 7) < left(${firstDay}::text, 7) then ${word(sql, "month_over")}
+         when split_part(n.occasion, ' of ', 2) is distinct from ${effectiveLimit(sql)}::text then ${word(sql, "other_limit")}
          ${more}
-         when not (${wantsNotices(sql)}) then 'muted'
-         when ${keyOf(sql)} is null then 'no_key'
-         when l.expires_at <= ${now}::timestamptz then 'license_ended'
+         ${casesOfUse(sql, now)}
     end`;
 }
 
@@ -84,6 +84,6 @@ function whyWithdrawn(sql: Sql, now: Date): Fragment {
   const more = sql`
          when left(n.occasion, 7) = left(${firstDay}::text, 7)
               and coalesce((select u.used from usage u where u.license_id = l.id and u.month = ${firstDay}::date), 0) * 100.0
-                  < ${effectiveLimit(sql)} * n.stage then 'below'`;
+                  < ${effectiveLimit(sql)} * n.stage then ${word(sql, "below")}`;
   return whyQuotaWithdrawn(sql, { now, more });
 }

@@ -1,11 +1,14 @@
 /**
- * Notices of keys that are refused often: more than so many times in an hour, for whatever reason. While one is open, the key has no
- * other; after it was done, the earliest is of the next day (UTC).
+ * Notices of keys that are refused often: more than so many times in an hour, for whatever reason. While a notice is open, its key
+ * has no other. After an operator has marked it as done, the next one is of a later day (UTC).
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { BATCH_ROWS, inBatches, isNew, makeCtes, type NoticeContext, textOf, wantsNotices } from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { textOf } from "./_text_of.ts";
+import { whyKeyWithdrawn, withdraw, word } from "./_withdraw.ts";
 import type { NoticeSettings } from "./settings.ts";
 
 const KIND = "refusals";
@@ -37,12 +40,16 @@ export async function noticeRefusals(
          order by k.id, (hour at time zone 'UTC')::date, hour
       ),
       found as (
-        select * from staged
+        -- One of each key, of its last day.
+        select distinct on (subject) * from staged
          where ${isNew(sql, KIND, sql`staged`)}
            and not exists (
                  select
-                   from (select n.state from notices n where n.kind = ${KIND}::text and n.subject = staged.subject offset 0) as had
-                  where had.state = 'open')
+                   from (select n.state, n.closed_at from notices n
+                          where n.kind = ${KIND}::text and n.subject = staged.subject offset 0) as had
+                  where had.state = 'open'
+                     or had.state = 'done' and staged.occasion::date <= (had.closed_at at time zone 'UTC')::date)
+         order by subject, occasion desc
       ),
       ${makeCtes(sql, { kind: KIND, now })}
       select hour::text as at, key_id as uuid from looked order by hour desc, key_id desc limit 1`,
@@ -52,12 +59,10 @@ export async function noticeRefusals(
 
 /** By the number with which the notice was made: another process may have another one. */
 function whyWithdrawn(sql: Sql, now: Date): Fragment {
-  return sql`
-    case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then 'revoked'
+  const more = sql`
          when not exists (
                 select from refused_hours h
                  where h.key_id = n.key_id and h.hour > ${new Date(now.getTime() - DAY_MS)}::timestamptz
-                 group by h.hour having sum(h.count) > (n.facts->>'more_than')::bigint) then 'stopped'
-         when not (${wantsNotices(sql)}) then 'muted'
-    end`;
+                 group by h.hour having sum(h.count) > (n.facts->>'more_than')::bigint) then ${word(sql, "stopped")}`;
+  return whyKeyWithdrawn(sql, more);
 }

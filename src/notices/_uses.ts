@@ -1,30 +1,29 @@
 /**
- * Notices of keys whose use is a surprise: a key that was silent for 90 days is used again, and a key that was rotated is still
+ * Notices of keys whose use is a surprise: a silent key (see `SILENT_DAYS`) is used again, and a key that was rotated is still
  * used. The statement that writes the last use of keys notes the first of them.
  */
 import { DAY_MS } from "../base/calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { BATCH_ROWS, inBatches, isNew, makeCtes, type NoticeContext, textOf, wantsNotices } from "./_make.ts";
-import { withdraw } from "./_withdraw.ts";
+import { isNew, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import { makeCtes } from "./_make.ts";
+import { textOf } from "./_text_of.ts";
+import { whyKeyWithdrawn, withdraw, word } from "./_withdraw.ts";
+import { UNUSED_DAYS, USE_NOTED_DAYS } from "./kinds.ts";
 
 const SILENT = "silent_key_used";
 const ROTATED = "rotated_key_used";
 
-/** A use that lies further back makes no notice, and neither does a rotated key whose end lies further back. */
-const NOTED_DAYS = 30;
 /** For so many hours after a rotation a use of the old key is no surprise: the customer has to be told of the new one. */
 const HOURS_TO_CHANGE = 1;
 
-/** A rotated key that was not used for so long is not used any more. */
-const UNUSED_DAYS = 7;
-
 /** Makes the notices of surprising uses, and withdraws those that tell nothing any more. */
 export async function noticeUses(context: NoticeContext): Promise<void> {
-  const since = new Date(context.clock.now().getTime() - NOTED_DAYS * DAY_MS);
+  const since = new Date(context.clock.now().getTime() - USE_NOTED_DAYS * DAY_MS);
   await makeSilent(context, since);
   await makeRotated(context, since);
-  await withdraw(context, { kind: SILENT, why: (sql) => whyWithdrawn(sql, isLongAgo(sql, since)) });
-  await withdraw(context, { kind: ROTATED, why: (sql, now) => whyWithdrawn(sql, isUnused(sql, now)) });
+  await withdraw(context, { kind: SILENT, why: (sql) => whyKeyWithdrawn(sql, isLongAgo(sql, since)) });
+  await withdraw(context, { kind: ROTATED, why: (sql, now) => whyKeyWithdrawn(sql, isUnused(sql, now)) });
 }
 
 async function makeSilent(context: NoticeContext, since: Date): Promise<void> {
@@ -90,23 +89,14 @@ function lastUseOf(sql: Sql, key: Fragment): Fragment {
 }
 
 function isLongAgo(sql: Sql, since: Date): Fragment {
-  return sql`when n.true_since < ${since}::timestamptz then 'long_ago'`;
+  return sql`when n.true_since < ${since}::timestamptz then ${word(sql, "long_ago")}`;
 }
 
 function isUnused(sql: Sql, now: Date): Fragment {
   return sql`
-    when (select ${lastUseOf(sql, sql`k`)} from keys k where k.id = n.key_id) < ${unusedSince(now)}::timestamptz then 'unused'`;
+    when (select ${lastUseOf(sql, sql`k`)} from keys k where k.id = n.key_id) < ${unusedSince(now)}::timestamptz then ${word(sql, "unused")}`;
 }
 
 function unusedSince(now: Date): Date {
   return new Date(now.getTime() - UNUSED_DAYS * DAY_MS);
-}
-
-/** `more` is a further case. */
-function whyWithdrawn(sql: Sql, more: Fragment): Fragment {
-  return sql`
-    case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then 'revoked'
-         ${more}
-         when not (${wantsNotices(sql)}) then 'muted'
-    end`;
 }

@@ -1,8 +1,10 @@
 /** The statements that withdraw what is not true any more, in batches, with the rows of the audit log. */
-import { auditCte, UPKEEP } from "../audit/mod.ts";
+import { auditCte, nameOfActor, UPKEEP } from "../audit/mod.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
-import { auditColumns, BATCH_ROWS, inBatches, type NoticeContext } from "./_make.ts";
-import type { NoticeKind } from "./kinds.ts";
+import { auditColumns } from "./_audit_columns.ts";
+import { keyOf, wantsNotices } from "./_conditions.ts";
+import { BATCH_ROWS, inBatches, type NoticeContext } from "./_in_batches.ts";
+import type { NoticeKind, WithdrawnFor } from "./kinds.ts";
 
 interface Withdrawal {
   readonly kind: NoticeKind;
@@ -11,6 +13,34 @@ interface Withdrawal {
    * license, with nulls if it has none.
    */
   readonly why: (sql: Sql, now: Date) => Fragment;
+}
+
+/** Returns why a notice is withdrawn, as SQL. */
+export function word(sql: Sql, why: WithdrawnFor): Fragment {
+  return sql`${why}::text`;
+}
+
+/** Returns the cases, as SQL, in which no notice about the license `l` is true. */
+export function casesOfLicense(sql: Sql): Fragment {
+  return sql`
+    when not (${wantsNotices(sql)}) then ${word(sql, "muted")}
+    when ${keyOf(sql)} is null then ${word(sql, "no_key")}`;
+}
+
+/** As {@linkcode casesOfLicense}, for notices about the use of the license, which its end ends, too. */
+export function casesOfUse(sql: Sql, now: Date): Fragment {
+  return sql`
+    ${casesOfLicense(sql)}
+    when l.expires_at <= ${now}::timestamptz then ${word(sql, "license_ended")}`;
+}
+
+/** Returns why the notice `n` about a key is not true any more, as SQL, or null. `more` has further cases. */
+export function whyKeyWithdrawn(sql: Sql, more: Fragment): Fragment {
+  return sql`
+    case when (select k.state from keys k where k.id = n.key_id) = 'revoked' then ${word(sql, "revoked")}
+         ${more}
+         when not (${wantsNotices(sql)}) then ${word(sql, "muted")}
+    end`;
 }
 
 /** Withdraws the open notices of a kind that are not true any more. Skips notices that an operator changes now. */
@@ -29,7 +59,7 @@ export async function withdrawAhead(context: NoticeContext): Promise<void> {
   await withdrawThose(context, {
     which: (sql, now) => sql`
       state in ('open', 'done') and true_since > ${new Date(now.getTime() + CLOCK_STEP_MS)}::timestamptz`,
-    why: (sql) => sql`'ahead'::text`,
+    why: (sql) => word(sql, "ahead"),
   });
 }
 
@@ -57,7 +87,7 @@ async function withdrawThose(context: NoticeContext, { which, why }: Those): Pro
       ),
       gone as (
         update notices n
-           set state = 'withdrawn', closed_at = ${now}::timestamptz, closed_by = 'service:upkeep',
+           set state = 'withdrawn', closed_at = ${now}::timestamptz, closed_by = ${nameOfActor(UPKEEP)}::text,
                withdrawn_for = judged.why
           from judged where judged.id = n.id and judged.why is not null
         returning n.*, judged.state_before

@@ -4,7 +4,7 @@ import { DAY, DAY_MS, parseTimestamp } from "../base/calendar.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Rule } from "../base/rule.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
-import { auditColumns } from "./_make.ts";
+import { auditColumns } from "./_audit_columns.ts";
 import { STATE_MEANINGS } from "./kinds.ts";
 import { refuseUnknownNotice } from "./list_notices.ts";
 
@@ -22,8 +22,8 @@ export const REMIND_DAY: Rule<Date> = {
   parse: (text) => (DAY.parse(text) === undefined ? undefined : parseTimestamp(text)),
 };
 
-/** False if the notice was so already. */
 interface ChangedNotice {
+  /** False if the notice was so already. */
   readonly isChanged: boolean;
 }
 

@@ -58,11 +58,11 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
     `Look at why, on the page of the key or with \`claviger keys why\``,
   ],
   rotated_key_used: ({ whom, text }) => [
-    `The key of ${whom} was rotated, and was still used at ${text("used_at")}; ${text("is_refused") === "true" ? "it is refused since" : "its end is"} ${text("ends_at")}`,
+    `The key of ${whom} was rotated, and was still used at ${text("used_at")}; ${text("is_refused") === "true" ? `it has been refused since ${text("ends_at")}` : `it is refused from ${text("ends_at")} on`}`,
     `Tell the customer to change to the new key`,
   ],
   silent_key_used: ({ whom, text }) => [
-    `The key of ${whom} was used at ${text("used_at")}, and not since ${text("silent_since")} before`,
+    `The key of ${whom} was used at ${text("used_at")}; the use before was at ${text("silent_since")}`,
     `Ask the customer whether that is right, and suspend the key if it is not`,
   ],
   backup_overdue: ({ text }) => [
@@ -96,8 +96,9 @@ function sayEnd(end: string): string {
 
 function placesWords({ whom, text, number }: Told): string {
   const places = number("places");
-  const [all, are] = places === 1 ? ["The only place", "is"] : [`All ${renderCount(places)} places`, "are"];
-  return `${all} for machines of the license of ${whom} ${are} taken since ${text("full_since")}`;
+  const [all, have] =
+    places === 1 ? ["The only place", "has"] : [`All ${renderCount(places)} places`, "have"];
+  return `${all} for machines of the license of ${whom} ${have} been taken since ${text("full_since")}`;
 }
 
 function endWords(stage: number, end: string): string {

@@ -1,4 +1,12 @@
 /** The kinds of notices, the states of a notice, and why one is withdrawn. */
+import { SILENT_DAYS } from "../licensing/keys/mod.ts";
+
+/** An end that lies further back has no notice: a new version must not tell of every license that ever ended, nor keep them all open. */
+export const ENDED_NOTED_DAYS = 30;
+/** A use that lies further back makes no notice, and neither does a rotated key whose end lies further back. */
+export const USE_NOTED_DAYS = 30;
+/** A rotated key that was not used for so long is not used any more. */
+export const UNUSED_DAYS = 7;
 
 /** What each kind tells, in the words of the manual. */
 export const KIND_MEANINGS = {
@@ -10,7 +18,7 @@ export const KIND_MEANINGS = {
   places_full: "all places for machines of a license have been taken for an hour",
   refusals: "a key was refused often in one hour",
   rotated_key_used: "a key is used an hour or longer after it was rotated",
-  silent_key_used: "a key is used again after 90 days without a use",
+  silent_key_used: `a key is used again after ${SILENT_DAYS} days without a use`,
   backup_overdue: "the next backup is overdue",
   certificate_end: "the certificate of a host ends soon, or has ended",
   installer_token_end: "the stored repository token ends soon, or has ended",
@@ -37,9 +45,9 @@ export const NOTICE_STATES = Object.keys(STATE_MEANINGS) as readonly NoticeState
 /** Why a notice is withdrawn, as it is stored, and in words. */
 export const WITHDRAWN_WORDS = {
   muted: "the license or its account is muted",
-  no_key: "the license has no usable key any more",
+  no_key: "every key of the license is revoked",
   other_end: "the end is another one now",
-  long_ended: "the end lies more than 30 days back",
+  long_ended: `the end lies more than ${ENDED_NOTED_DAYS} days back`,
   ahead: "it is not true yet: a clock that was ahead made it",
   license_ended: "the license has ended",
   other_limit: "the limit is another one now",
@@ -49,10 +57,10 @@ export const WITHDRAWN_WORDS = {
   lasts: "the quota lasts until the month ends",
   place_free: "a place was free again",
   stopped: "the key was not refused so often for a day",
-  unused: "the key was not used for 7 days",
-  long_ago: "the use lies more than 30 days back",
+  unused: `the key was not used for ${UNUSED_DAYS} days`,
+  long_ago: `the use lies more than ${USE_NOTED_DAYS} days back`,
   revoked: "the key was revoked",
-  mended: "it was put right, or replaced",
+  mended: "it was put right, or is another one now",
   unseen: "no process has found it for a day, such as after its host was switched off",
 } as const;
 

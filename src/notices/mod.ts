@@ -7,8 +7,8 @@
  * whoever follows that log learns of every notice.
  */
 
+export type { NoticeContext } from "./_in_batches.ts";
 export { type InstallationState, noticeInstallation } from "./_installation.ts";
-export type { NoticeContext } from "./_make.ts";
 export { MOST_DAYS_OFF, markDone, REMIND_DAY, remindLater } from "./change_notice.ts";
 export { describeNotice, tellNotice } from "./describe_notice.ts";
 export {
@@ -20,17 +20,9 @@ export {
   STATE_MEANINGS,
   WITHDRAWN_WORDS,
 } from "./kinds.ts";
+export { listMuted, MUTED_FIELDS, type Muted, renderMuted } from "./list_muted.ts";
 export { countNotices, countOpenNotices, findNotice, listNotices } from "./list_notices.ts";
-export {
-  listMuted,
-  MUTABLE,
-  MUTED_FIELDS,
-  type Mutable,
-  type Muted,
-  mute,
-  renderMuted,
-  unmute,
-} from "./mute.ts";
+export { MUTABLE, type Mutable, mute, unmute } from "./mute.ts";
 export { isOpenNotice, type NoticeSummary } from "./notice.ts";
 export { NOTICE_FIELDS, renderNotice } from "./notice_fields.ts";
 export { findNoticeFilter, NOTICE_CONDITIONS, type NoticeFilter } from "./notice_filter.ts";

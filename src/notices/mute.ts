@@ -1,12 +1,10 @@
-/** Accounts and licenses for which no notices are made, such as those of the vendor's own tests. */
-import * as v from "valibot";
+/** Mutes accounts and licenses, such as those of the vendor's own tests: no notices are made for them. */
 import { auditCte, type By, nameOfActor } from "../audit/mod.ts";
-import { fieldsOf, identifier, renderFields, timestamp } from "../base/answer_fields.ts";
-import { toTimestamp } from "../base/calendar.ts";
 import { newUuid, parseId, toId } from "../base/ids.ts";
 import { type Refusal, refuse } from "../base/refusal.ts";
 import type { Rule } from "../base/rule.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { newestKeyOf } from "../licensing/mod.ts";
 
 /** One account or one license, by its UUID. */
 export type Mutable = { readonly accountUuid: string } | { readonly licenseUuid: string };
@@ -28,12 +26,12 @@ interface MuteBy extends By {
   readonly notice?: string;
 }
 
-/** False if it was so already. */
 interface ChangedMute {
+  /** False if it was so already. */
   readonly isChanged: boolean;
 }
 
-/** From now on no notice is made for an account or a license, and the upkeep withdraws its open ones. */
+/** Mutes an account or a license: from now on no notice is made for it, and the upkeep withdraws its open ones. Refuses one that is not there. */
 export async function mute(database: Database, of: Mutable, by: MuteBy): Promise<ChangedMute | Refusal> {
   return await change(database, of, {
     ...by,
@@ -48,7 +46,7 @@ export async function mute(database: Database, of: Mutable, by: MuteBy): Promise
   });
 }
 
-/** From now on notices are made again for an account or a license. Those that are true are made by the next look. */
+/** Ends the mute of an account or a license: the next look makes the notices that are true. Refuses one that is not there. */
 export async function unmute(database: Database, of: Mutable, by: By): Promise<ChangedMute | Refusal> {
   return await change(database, of, {
     ...by,
@@ -83,8 +81,7 @@ async function change(
           actor,
           at: now,
           from: sql`
-            (select coalesce(c.account_id, l.account_id) as account_id, c.license_id,
-                    (select max(k.id::text)::uuid from keys k where k.license_id = l.id) as key_id,
+            (select coalesce(c.account_id, l.account_id) as account_id, c.license_id, ${newestKeyOf(sql)} as key_id,
                     jsonb_build_object('muted', ${action === "notice.unmute"}::boolean) as before,
                     jsonb_strip_nulls(jsonb_build_object('muted', ${action === "notice.mute"}::boolean,
                                                          'notice', ${notice ?? null}::text)) as after
@@ -97,67 +94,4 @@ async function change(
   const id = isAccount ? `account ${toId("usr", uuid)}` : `license ${toId("lic", uuid)}`;
   const what = action === "notice.mute" ? "mute" : "unmute";
   return refuse("NOT_FOUND", `Cannot ${what} notices: there is no ${id}`);
-}
-
-/** An account or a license that is muted. */
-export interface Muted {
-  readonly id: string;
-  /** The account itself, or that of the license. */
-  readonly userId: string;
-  /** Null if the whole account is muted. */
-  readonly licenseId: string | null;
-  readonly email: string;
-  readonly mutedAt: Date;
-  /** As the audit log names the actor. */
-  readonly mutedBy: string;
-}
-
-interface ListPart {
-  /** Only the rows for which no notice is made about this license, or about the licenses of this account. */
-  readonly about?: { readonly licenseUuid?: string; readonly accountUuid: string } | undefined;
-  readonly afterUuid?: string | undefined;
-  readonly limit?: number | undefined;
-}
-
-/** Lists what is muted, the first muted one first. `id` is the position in the list, a UUID. */
-export async function listMuted(
-  database: Database,
-  { about, afterUuid, limit }: ListPart = {},
-): Promise<Muted[]> {
-  const rows = await database.read<
-    Omit<Muted, "userId" | "licenseId"> & { accountUuid: string; licenseUuid: string | null }
-  >(
-    (sql) => sql`
-      select o.id, a.id as "accountUuid", l.id as "licenseUuid", a.email, o.muted_at as "mutedAt", o.muted_by as "mutedBy"
-        from muted_notices o
-        left join licenses l on l.id = o.license_id
-        join accounts a on a.id = coalesce(o.account_id, l.account_id)
-       where ${about === undefined ? sql`true` : sql`(o.account_id = ${about.accountUuid}::uuid or o.license_id = ${about.licenseUuid ?? null}::uuid)`}
-         and ${afterUuid === undefined ? sql`true` : sql`o.id > ${afterUuid}::uuid`}
-       order by o.id limit ${limit ?? null}::bigint`,
-  );
-  return rows.map(({ accountUuid, licenseUuid, ...rest }) => ({
-    ...rest,
-    userId: toId("usr", accountUuid),
-    licenseId: licenseUuid && toId("lic", licenseUuid),
-  }));
-}
-
-const field = fieldsOf<Muted>();
-
-export const MUTED_FIELDS = {
-  user_id: field(identifier("usr"), ({ userId }) => userId),
-  license_id: field(
-    v.nullable(identifier("lic")),
-    ({ licenseId }) => licenseId,
-    "Null if the whole account is muted",
-  ),
-  email: field(v.string(), ({ email }) => email),
-  muted_at: field(timestamp(), ({ mutedAt }) => toTimestamp(mutedAt)),
-  muted_by: field(v.string(), ({ mutedBy }) => mutedBy),
-} as const;
-
-/** Renders what is muted as JSON, for `--json` of the command and for the API. */
-export function renderMuted(muted: Muted) {
-  return renderFields(MUTED_FIELDS, muted);
 }

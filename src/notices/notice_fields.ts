@@ -1,5 +1,6 @@
 /** The fields of a notice in answers to operators. */
 import * as v from "valibot";
+import { nameOfActor, UPKEEP } from "../audit/mod.ts";
 import { fieldsOf, identifier, oneOfThese, renderFields, timestamp } from "../base/answer_fields.ts";
 import { toTimestamp } from "../base/calendar.ts";
 import { describeNotice } from "./describe_notice.ts";
@@ -41,7 +42,7 @@ export const NOTICE_FIELDS = {
   closed_by: field(
     v.nullable(v.string()),
     ({ closedBy }) => closedBy,
-    "Who marked it as done, as the audit log says it, or `service:upkeep`",
+    `Who marked it as done, as the audit log says it, or \`${nameOfActor(UPKEEP)}\``,
   ),
   withdrawn_for: field(
     v.nullable(oneOfThese(Object.keys(WITHDRAWN_WORDS))),

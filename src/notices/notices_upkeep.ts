@@ -3,8 +3,8 @@ import type { UpkeepTask } from "../database/upkeep/mod.ts";
 import { noteDue } from "./_due.ts";
 import { noticeEnds } from "./_ends.ts";
 import { noticeForecasts } from "./_forecast.ts";
+import type { NoticeContext } from "./_in_batches.ts";
 import { type InstallationState, noticeInstallation } from "./_installation.ts";
-import type { NoticeContext } from "./_make.ts";
 import { noticeFullPlaces } from "./_places.ts";
 import { noticeQuotas } from "./_quota.ts";
 import { noticeRefusals } from "./_refusals.ts";
@@ -42,22 +42,35 @@ export function createNoticesUpkeep({
     // Ten times as often as it looks, so that another process soon looks in place of one that has ended.
     everyMs: 60_000,
     failed: "Could not make notices: it is tried again",
-    async run(context) {
-      if (await isFirstProcess(context.database, processUuid))
-        await lookAtCustomers(async () => {
-          // The next look finds these figures.
-          demandFigures();
-          await makeNotices(context, settings);
-        });
-      await lookAtInstallation(async () => {
-        if (!context.isStopping())
-          await noticeInstallation(context, settings, await findInstallation(context));
-      });
-    },
+    run: (context) =>
+      runEach([
+        () =>
+          lookAtInstallation(async () =>
+            noticeInstallation(context, settings, await findInstallation(context)),
+          ),
+        async () => {
+          if (!context.isStopping() && (await isFirstProcess(context.database, processUuid)))
+            await lookAtCustomers(async () => {
+              // The next look finds these figures.
+              demandFigures();
+              await makeNotices(context, settings);
+            });
+        },
+      ]),
   };
 }
 
-/** Returns a function that looks at its first call and at each tenth call after a look that did not fail. */
+/** Runs each step, also after one that failed, and then throws the first failure. */
+async function runEach(steps: readonly (() => Promise<void>)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const step of steps) await step().catch((error: unknown) => failures.push(error));
+  if (failures.length > 0) throw failures[0];
+}
+
+/**
+ * Returns a function that looks at its first call and at each tenth call after a look that did not fail. One that failed is repeated
+ * at the next call, a minute later, because the upkeep says in its log that a task has succeeded when a run of it has not failed.
+ */
 function everyTenth() {
   let left = 0;
   return async (look: () => Promise<void>) => {
@@ -70,15 +83,17 @@ function everyTenth() {
   };
 }
 
-/** Makes the notices of customers, and withdraws those that are not true any more. */
+/** Makes the notices of customers, and withdraws those that are not true any more. What fails does not keep it from the rest. */
 export async function makeNotices(context: NoticeContext, settings: NoticeSettings): Promise<void> {
-  await withdrawAhead(context);
-  await noticeEnds(context, settings);
-  await noticeQuotas(context, settings);
-  await noticeForecasts(context);
-  await noticeFullPlaces(context);
-  await noticeRefusals(context, settings);
-  await noticeUses(context);
-  // At last, so that nobody is reminded of what is not true any more.
-  await noteDue(context);
+  await runEach([
+    () => withdrawAhead(context),
+    () => noticeEnds(context, settings),
+    () => noticeQuotas(context, settings),
+    () => noticeForecasts(context),
+    () => noticeFullPlaces(context),
+    () => noticeRefusals(context, settings),
+    () => noticeUses(context),
+    // At last, so that nobody is reminded of what is not true any more.
+    () => noteDue(context),
+  ]);
 }

@@ -51,10 +51,7 @@ export type Role = (typeof ROLES)[number];
 
 const READING = SCOPES.filter((scope) => scope.endsWith(":read"));
 
-/**
- * A viewer reads; an editor also changes keys, accounts and models, releases machines, imports reports of use, and marks notices as done; only an admin also revokes,
- * erases, and frees places that signed licenses hold.
- */
+/** In words: {@linkcode ROLE_MEANINGS}. */
 const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
   viewer: READING,
   editor: [
@@ -70,13 +67,13 @@ const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
   admin: SCOPES,
 };
 
-/** What each role may do, beyond the one before. */
+/** What each role may do, beyond the one before, as the manual says it, too. */
 export const ROLE_MEANINGS: Readonly<Record<Role, string>> = {
   viewer: "sees everything except tokens and other operators, and ends its own sessions",
   editor:
-    "also issues and changes keys, changes accounts and models, releases machines, and marks notices as done",
+    "also issues and changes keys, changes accounts and models, releases machines, imports reports of use, and marks notices as done, puts them off and mutes them",
   admin:
-    "also revokes keys, erases accounts and frees places that signed licenses hold, and manages operators, sessions and tokens",
+    "also revokes keys, erases accounts, frees places that signed licenses hold, and manages operators, sessions and tokens",
 };
 
 /** Returns the scopes of a role. */

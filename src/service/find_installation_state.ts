@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { findLastBackup } from "../installation/backup/mod.ts";
 import type { Config } from "../installation/config/mod.ts";
-import { examine, modelFilesCheck } from "../installation/doctor/mod.ts";
+import { findWrongModelFiles } from "../installation/doctor/mod.ts";
 import { modelsFolderOf } from "../models/mod.ts";
 import type { InstallationState, NoticeContext } from "../notices/mod.ts";
 
@@ -17,16 +17,15 @@ export async function findInstallationState(
 ): Promise<InstallationState> {
   const host = hostname();
   const overdueHours = config.backupOverdueHours;
-  const [backup, [files]] = await Promise.all([
+  const [backup, wrongModelFiles] = await Promise.all([
     findLastBackup(database, { now: clock.now(), overdueHours }),
-    examine({ database, config }, [modelFilesCheck]),
+    findWrongModelFiles({ database, config }),
   ]);
-  const isKnown = files?.state === "ok" || files?.state === "fail";
   return {
     host,
     certificateEndsAt: certificateExpiresAt(),
     backup,
-    wrongModelFiles: isKnown ? (files.state === "fail" ? files.message : null) : undefined,
+    wrongModelFiles,
     modelsPlace: config.modelsBucket?.url ?? `${modelsFolderOf(config)} of ${host}`,
   };
 }

@@ -1,7 +1,7 @@
 /** Readers of the audit log that wait: one statement for all of them, each woken by its own rows alone. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { type AuditFilter, createAuditWaits, followAudit } from "../../src/audit/mod.ts";
-import { silentLog } from "../../src/base/log.ts";
+import { type Log, silentLog } from "../../src/base/log.ts";
 import { isRefusal } from "../../src/base/refusal.ts";
 import { type Database, DatabaseUnavailable } from "../../src/database/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -17,8 +17,8 @@ afterEach(() => {
   for (const waits of opened.splice(0)) waits.end();
 });
 
-function open(database: Database = server.database) {
-  const waits = createAuditWaits({ database, log: silentLog, pollMs: POLL_MS });
+function open(database: Database = server.database, log = silentLog) {
+  const waits = createAuditWaits({ database, log, pollMs: POLL_MS });
   opened.push(waits);
   return waits;
 }
@@ -179,5 +179,20 @@ describe("createAuditWaits()", () => {
     expect(reader.state.hasNews).toBeUndefined();
     isLost = false;
     expect(await reader.ended).toBe(true);
+  });
+
+  test("logs an unexpected failure once for each reason until it has passed, without keys", async () => {
+    const key = `svc_live_${"0123456789abcdef".repeat(4)}`;
+    const reasons = [`no ${key}`, `no ${key}`, "another", "another"];
+    let failures = 0;
+    const read: Database["read"] = (...options) => {
+      const reason = reasons[failures++ % 5];
+      return reason === undefined ? server.database.read(...options) : Promise.reject(new Error(reason));
+    };
+    const logged: unknown[] = [];
+    const log: Log = { ...silentLog, error: (_, fields) => logged.push(fields?.reason) };
+    start(open({ ...server.database, read }, log), await end());
+    await until(() => logged.length > 2);
+    expect(logged.slice(0, 3)).toEqual(["Error: no [key]", "Error: another", "Error: no [key]"]);
   });
 });

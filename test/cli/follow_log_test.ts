@@ -2,6 +2,7 @@
 import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
 import { hash } from "node:crypto";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { SOURCE } from "../support/service_process.ts";
 import { until } from "../support/until.ts";
@@ -100,6 +101,16 @@ describe("claviger audit --follow", () => {
     }
     const ids = follower.lines().map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test("waits in an empty folder, because the first service may still come", async () => {
+    const empty = join(line.folder, "empty");
+    mkdirSync(empty, { mode: 0o700 });
+    const place = ["--data-dir", empty, "--env-file", join(line.folder, "empty.env")];
+    const follower = startFollower([...SOURCE, "audit", "--follow", ...place]);
+    followers.push(follower);
+    await follower.untilSaid(`Waiting: Cannot use the database in ${empty}: no service runs there yet`);
+    expect(await follower.stop()).toMatchObject({ status: 0 });
   });
 
   test("ends with status 4 for the cursor of another database, and prints nothing", async () => {

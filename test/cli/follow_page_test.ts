@@ -193,6 +193,41 @@ test("Each change becomes a mail, in order, although the mail server restarts, a
   await receiver.close();
 });
 
+test("A row of an old version, which has no unique id, is known by its number to mail servers and ticket systems", async () => {
+  const mails = await startSmtpReceiver();
+  const posted: (string | null)[] = [];
+  const posts = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch(request) {
+      posted.push(request.headers.get("idempotency-key"));
+      return new Response("");
+    },
+  });
+  const { invocation } = createTestInvocation(line.folder, {});
+  const place = { dataDir: line.dataDir, envFile: join(line.folder, "empty.env") };
+  const rows = await withDatabase(invocation, place, ({ database }) =>
+    database.query<{ name: string }>(
+      (sql) => sql`
+        insert into audit (at, actor, action, unique_id)
+        select now(), 'command:t', 'database.restore', null from generate_series(1, 2)
+        returning 'row-' || id as name`,
+    ),
+  );
+  const names = rows.map(({ name }) => name);
+  const options = { actions: ["--action", "database.restore"], args: ["--after", "start"] };
+  deliver("mail", { ...options, folder: "nameless_mails", env: mailTo(mails.port) });
+  const env = { POST_URL: `http://127.0.0.1:${posts.port}/` };
+  const delivery = deliver("post", { ...options, folder: "nameless_posts", env });
+  await until(() => mails.mails.length === 2 && posted.length === 2, { what: delivery.err() });
+  expect(mails.mails.map((mail) => /^Message-ID: <(.*)@claviger\.invalid>\r$/m.exec(mail)?.[1])).toEqual(
+    names,
+  );
+  expect(posted).toEqual(names);
+  await mails.close();
+  await posts.stop(true);
+});
+
 test("Rows that are not asked for are passed over, and a row that is always refused is left out behind its cursor", async () => {
   const seen: string[] = [];
   let isRefused = true;

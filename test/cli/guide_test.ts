@@ -14,7 +14,7 @@ import { renderGuidePage } from "../../src/cli/guide/render_guide_page.ts";
 import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { USUAL_MESSAGE } from "../../src/licensing/keys/mod.ts";
-import { PRESET_NAMES, PRESETS } from "../../src/operators/mod.ts";
+import { PRESET_NAMES, PRESETS, ROLE_MEANINGS, ROLES, type Role } from "../../src/operators/mod.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { createCommandLine, createTestInvocation, type RunOptions } from "./command_line.ts";
 
@@ -40,6 +40,13 @@ describe("the pages of the guide", () => {
       return `| \`${name}\` | ${meaning} | ${scopes.map((scope) => `\`${scope}\``).join(", ")} |`;
     });
     expect(textOf("operators")).toContain(rows.join("\n"));
+  });
+
+  test("say what each role may do as the console does", () => {
+    const rowOf = (role: Role) => `| \`${role}\` | ${ROLE_MEANINGS[role]} |`;
+    expect(textOf("operators")).toContain(ROLES.map(rowOf).join("\n"));
+    // This page says more of viewers and admins.
+    expect(textOf("console")).toContain(rowOf("editor"));
   });
 
   test("have the usual message for a customer", () => {

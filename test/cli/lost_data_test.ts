@@ -25,6 +25,7 @@ const COMMANDS = [
   ["migrate"],
   ["migrate", "--status"],
   ["keys", "list"],
+  ["audit", "--follow"],
   ["backup", "again.tar.zst"],
   ["demo", "remove"],
 ];

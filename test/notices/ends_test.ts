@@ -233,12 +233,21 @@ describe("a license that ends", () => {
     expect(await notices(server.database, END, {})).toMatchObject([off, off]);
   });
 
-  test("has no notice if it ended over 30 days ago", async () => {
+  test("has no notice if it ended over 30 days ago, and loses the one it has", async () => {
     await issueUntil(END);
     await makeAt(server.database, "2027-03-31T12:00:00Z");
     expect(await shown(server.database, END)).toEqual([]);
     await makeAt(server.database, "2027-03-30T12:00:00Z");
+    await makeAt(server.database, "2027-03-30T23:59:59Z");
     expect(await shown(server.database, END)).toEqual(["license_end 0 open"]);
+    for (const time of ["2027-03-31T00:00:00Z", "2027-03-31T00:10:00Z"]) await makeAt(server.database, time);
+    expect(await notices(server.database, END, {})).toMatchObject([
+      { state: "withdrawn", withdrawnFor: "long_ended" },
+    ]);
+    expect(await audited(server.database)).toEqual([
+      "notice.make license_end 0",
+      "notice.withdraw license_end 0 long_ended",
+    ]);
   });
 });
 

@@ -1,7 +1,13 @@
 /** Notices about the installation: backup, certificate, installer token and files of models. */
 import { describe, expect, test } from "bun:test";
+import { parseId } from "../../src/base/ids.ts";
 import { setInstallerToken } from "../../src/models/repository_token/mod.ts";
-import { describeNotice, type InstallationState, noticeInstallation } from "../../src/notices/mod.ts";
+import {
+  describeNotice,
+  type InstallationState,
+  markDone,
+  noticeInstallation,
+} from "../../src/notices/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ACTOR, orThrow } from "../support/issue.ts";
 import { openSecrets } from "../support/secrets.ts";
@@ -135,8 +141,10 @@ test("A repository token that ends has a notice until another one is set", async
   expect(await said()).toEqual([]);
 });
 
+const missing = (says: string) => ({ wrongModelFiles: { fault: "missing", says } }) as const;
+
 test("Wrong files of models have a notice while they are wrong, and nothing is said while nobody knows", async () => {
-  const wrong = { wrongModelFiles: "missing or cut short in the folder /m, as this host sees it: 1 of 3" };
+  const wrong = missing("missing or cut short in the folder /m, as this host sees it: 1 of 3");
   await look(NOW, wrong);
   await look(NOW, { wrongModelFiles: undefined });
   expect(await said()).toEqual([
@@ -146,7 +154,28 @@ test("Wrong files of models have a notice while they are wrong, and nothing is s
   ]);
   await look("2026-11-20T12:26:00Z");
   expect(await shown(server.database, NOW)).toEqual(["model_files 0 withdrawn"]);
-  // The same damage again is the same notice again.
+  // The same fault again on the same day is the same notice again.
   await look(NOW, wrong);
   expect(await shown(server.database, NOW)).toEqual(["model_files 0 open"]);
+});
+
+test("Wrong files of models have one notice, however many they are, and another one for another fault", async () => {
+  await look("2026-11-20T12:00:00Z", missing("1 of 3"));
+  await look("2026-11-20T12:10:00Z", missing("2 of 3"));
+  await look("2026-11-21T12:10:00Z", missing("1 of 3"));
+  expect(await shown(server.database, NOW)).toEqual(["model_files 0 open"]);
+  const unreachable = { wrongModelFiles: { fault: "unreachable", says: "no answer" } } as const;
+  for (const minute of [20, 30, 40]) await look(`2026-11-21T12:${minute}:00Z`, unreachable);
+  expect(await shown(server.database, NOW)).toEqual(["model_files 0 withdrawn", "model_files 0 open"]);
+});
+
+test("Wrong files of models that are marked as done have another notice on the next day, if they are still wrong", async () => {
+  await look("2026-11-20T12:00:00Z", missing("1 of 3"));
+  const [notice] = await notices(server.database, NOW);
+  const by = { actor: ACTOR, now: new Date("2026-11-22T12:00:00Z") };
+  orThrow(await markDone(server.database, parseId("ntc", notice?.id ?? "") ?? "", by));
+  await look("2026-11-22T23:59:59Z", missing("2 of 3"));
+  expect(await shown(server.database, NOW)).toEqual(["model_files 0 done"]);
+  for (const minute of ["00", "10"]) await look(`2026-11-23T00:${minute}:00Z`, missing("2 of 3"));
+  expect(await shown(server.database, NOW)).toEqual(["model_files 0 done", "model_files 0 open"]);
 });

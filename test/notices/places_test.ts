@@ -42,7 +42,7 @@ test("A license has a notice an hour after its last place was taken, until a pla
   await make();
   const [notice] = await notices(server.database, NOW);
   expect(notice && describeNotice(notice)).toMatch(
-    /^All 2 places for machines of the license of .* are taken since \d{4}-/,
+    /^All 2 places for machines of the license of .* have been taken since \d{4}-/,
   );
   expect(Date.now() - Number(notice?.trueSince)).toBeWithin(60 * 60_000, 62 * 60_000);
   await release(license, "one");
@@ -97,7 +97,7 @@ test("A license with one place has a notice only after a further machine was ref
   await make();
   const [notice] = await notices(server.database, NOW);
   expect(notice && describeNotice(notice)).toMatch(
-    /^The only place for machines of the license of .* is taken since .*: a further machine was refused at \d{4}-/,
+    /^The only place for machines of the license of .* has been taken since .*: a further machine was refused at \d{4}-/,
   );
   // The machine that takes the place next begins anew.
   await release(license, "one");

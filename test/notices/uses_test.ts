@@ -46,7 +46,7 @@ describe("a key that is used again after 90 days", () => {
     const [notice] = await notices(server.database, "2026-11-02");
     expect(notice).toMatchObject({ kind: "silent_key_used", trueSince: new Date("2026-10-28T09:59:59Z") });
     expect(notice && describeNotice(notice)).toMatch(
-      /^The key of ada@example\.org \(svc_live_\S+\) was used at 2026-10-28 09:59 UTC, and not since 2026-07-30 09:59 UTC before/,
+      /^The key of ada@example\.org \(svc_live_\S+\) was used at 2026-10-28 09:59 UTC; the use before was at 2026-07-30 09:59 UTC\. Ask/,
     );
     await revoke(uuid, "2026-11-03T00:00:00Z");
     await makeAt(server.database, "2026-11-03T00:10:00Z");
@@ -101,7 +101,7 @@ describe("a key that was rotated", () => {
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
     expect(notice && describeNotice(notice)).toMatch(
-      /was still used at 2026-11-21 08:00 UTC; its end is 2026-11-27 12:00 UTC\. Tell the customer/,
+      /was still used at 2026-11-21 08:00 UTC; it is refused from 2026-11-27 12:00 UTC on\. Tell the customer/,
     );
     await use(uuid, "2026-11-22T08:00:00Z");
     await makeAt(server.database, "2026-11-22T08:10:00Z");
@@ -121,7 +121,7 @@ describe("a key that was rotated", () => {
     await refusals.flush();
     await makeAt(server.database, "2026-11-21T08:10:00Z");
     const [notice] = await notices(server.database, ROTATED);
-    expect(notice && describeNotice(notice)).toContain("it is refused since 2026-11-20 12:00 UTC");
+    expect(notice && describeNotice(notice)).toContain("it has been refused since 2026-11-20 12:00 UTC");
   });
 
   test("loses its notice when it was neither used nor refused for 7 days", async () => {
@@ -185,11 +185,33 @@ describe("a key that is refused often", () => {
     await refuse(uuid, 20, "2026-11-21T00:00:00Z");
     await makeAt(server.database, "2026-11-21T00:10:00Z", settings);
     expect(await shown(server.database, "2026-11-21")).toEqual(["refusals 0 open"]);
-    // Who marks it as done hears of it on the next day again.
-    const by = { actor: ACTOR, now: new Date("2026-11-21T01:00:00Z") };
-    orThrow(await markDone(server.database, parseId("ntc", found[0]?.id ?? "") ?? "", by));
-    await makeAt(server.database, "2026-11-21T01:10:00Z", settings);
-    expect(await shown(server.database, "2026-11-21")).toEqual(["refusals 0 done", "refusals 0 open"]);
+  });
+
+  test("has another notice on the day after its notice was marked as done, and only one", async () => {
+    const uuid = uuidOf(await issueOld());
+    await refuse(uuid, 20, "2026-11-20T20:10:00Z");
+    await makeAt(server.database, "2026-11-20T21:00:00Z", settings);
+    const [first] = await notices(server.database, "2026-11-20");
+    for (const at of ["2026-11-21T20:10:00Z", "2026-11-22T00:10:00Z"]) await refuse(uuid, 20, at);
+    const by = { actor: ACTOR, now: new Date("2026-11-22T01:00:00Z") };
+    orThrow(await markDone(server.database, parseId("ntc", first?.id ?? "") ?? "", by));
+    // These hours, of two days, were before the mark.
+    await makeAt(server.database, "2026-11-22T01:10:00Z", settings);
+    await refuse(uuid, 20, "2026-11-22T23:10:00Z");
+    await makeAt(server.database, "2026-11-22T23:20:00Z", settings);
+    expect(await shown(server.database, "2026-11-22")).toEqual(["refusals 0 done"]);
+    await refuse(uuid, 20, "2026-11-23T00:10:00Z");
+    await makeAt(server.database, "2026-11-23T00:20:00Z", settings);
+    expect(await shown(server.database, "2026-11-23")).toEqual(["refusals 0 done", "refusals 0 open"]);
+  });
+
+  test("has one notice, of the last day, if the first look finds hours of two days", async () => {
+    const uuid = uuidOf(await issueOld());
+    for (const at of ["2026-11-21T20:10:00Z", "2026-11-22T00:10:00Z"]) await refuse(uuid, 20, at);
+    await makeAt(server.database, "2026-11-22T01:10:00Z", settings);
+    expect(await notices(server.database, "2026-11-22", {})).toMatchObject([
+      { state: "open", trueSince: new Date("2026-11-22T00:00:00Z") },
+    ]);
   });
 
   test("keeps its notice when another process has a higher number", async () => {

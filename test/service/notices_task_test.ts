@@ -2,16 +2,16 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { DAY_MS } from "../../src/base/calendar.ts";
-import { newUuid } from "../../src/base/ids.ts";
+import { newUuid, parseId } from "../../src/base/ids.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { VERSION } from "../../src/base/version.ts";
 import { createUpkeep } from "../../src/database/upkeep/mod.ts";
-import { createNoticesUpkeep, describeNotice, listNotices } from "../../src/notices/mod.ts";
+import { createNoticesUpkeep, describeNotice, listNotices, remindLater } from "../../src/notices/mod.ts";
 import { findInstallationState } from "../../src/service/find_installation_state.ts";
 import { createTestClock } from "../support/clock.ts";
 import { configOf } from "../support/config.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { issue } from "../support/issue.ts";
+import { ACTOR, issue, orThrow } from "../support/issue.ts";
 import { addNewModel } from "../support/new_model.ts";
 import { useForEach } from "../support/use.ts";
 import { useFolder } from "../support/use_folder.ts";
@@ -112,4 +112,50 @@ test("Another process looks at the customers when the one that looks has ended, 
   expect({ installations, states: await states() }).toEqual({ installations: 2, states: ["open"] });
   await run();
   expect(await states()).toEqual(["withdrawn"]);
+});
+
+test("A look that fails does not keep the task from the others, and is repeated at the next run", async () => {
+  const now = new Date();
+  const config = configOf({ CLAVIGER_DATA_DIR: join(folder, "data") });
+  const clock = createTestClock(now.toISOString(), { stands: true });
+  let demanded = 0;
+  const task = createNoticesUpkeep({
+    processUuid: newUuid(),
+    settings: config.notices,
+    findInstallation: (context) =>
+      findInstallationState(context, {
+        config,
+        certificateExpiresAt: () => new Date(now.getTime() + 3 * DAY_MS),
+      }),
+    demandFigures: () => demanded++,
+  });
+  const run = () => task.run({ database: server.database, clock, log: silentLog, isStopping: () => false });
+  const remindAts = async () =>
+    (await listNotices(server.database, { now, filter: { kind: "license_end" } })).map(
+      ({ remindAt }) => remindAt,
+    );
+  await issue(server.database, {
+    expiresAt: new Date(now.getTime() + 3 * DAY_MS),
+    now: new Date("2026-01-01T00:00:00Z"),
+  });
+
+  await server.database.query((sql) => sql`alter table refused_hours rename to refused_hours_away`);
+  await expect(run()).rejects.toThrow("refused_hours");
+  const [certificate, end] = await listNotices(server.database, { now });
+  expect([certificate?.kind, end?.kind]).toEqual(["certificate_end", "license_end"]);
+  const yesterday = new Date(now.getTime() - DAY_MS);
+  orThrow(
+    await remindLater(server.database, parseId("ntc", end?.id ?? "") ?? "", {
+      actor: ACTOR,
+      now: yesterday,
+      remindAt: now,
+    }),
+  );
+  expect(await remindAts()).toEqual([now]);
+  await expect(run()).rejects.toThrow("refused_hours");
+  expect({ demanded, remindAts: await remindAts() }).toEqual({ demanded: 2, remindAts: [null] });
+  await server.database.query((sql) => sql`alter table refused_hours_away rename to refused_hours`);
+  await run();
+  await run();
+  expect(demanded).toBe(3);
 });

@@ -5,7 +5,7 @@
  * holds a key, an address or an e-mail: every label is one of a few words that the program defines.
  */
 import { statfsSync } from "node:fs";
-import type { AuditWaits } from "../../audit/mod.ts";
+import { type AuditWaits, MOST_WAITING } from "../../audit/mod.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Limiter, WindowStats } from "../../base/rate_limits/mod.ts";
 import type { Database } from "../../database/mod.ts";
@@ -252,7 +252,7 @@ function ofFollowers({ auditWaits }: MetricsSources): Metrics {
   if (auditWaits === undefined) return {};
   return {
     claviger_audit_followers_waiting: [
-      "Requests of followers that wait for rows of the audit log in this process, at most 200",
+      `Requests of followers that wait for rows of the audit log in this process, at most ${MOST_WAITING}`,
       auditWaits.count(),
     ],
   };

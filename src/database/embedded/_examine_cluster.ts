@@ -36,7 +36,8 @@ export function withoutCluster(layout: Layout): Refusal {
   return refuseLost(layout) ?? noData(layout);
 }
 
-function refuseLost(layout: Layout): Refusal | undefined {
+/** Refuses a folder without a cluster that has lost its database, or into which a restore was interrupted. */
+export function refuseLost(layout: Layout): Refusal | undefined {
   if (isThere(layout.restoring)) return unfinishedRestore(layout);
   const traces = findTraces(layout);
   return traces.length === 0 ? undefined : lostData(layout, traces);

@@ -10,7 +10,7 @@ import type { FileLock } from "../../base/platform/mod.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
 import { removeEmpty } from "./_data_dir.ts";
 import { NO_DATA_FAULT } from "./_data_fault.ts";
-import { withoutCluster } from "./_examine_cluster.ts";
+import { refuseLost, withoutCluster } from "./_examine_cluster.ts";
 import { readHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
@@ -25,8 +25,9 @@ import type { EmbeddedOptions, EmbeddedServer } from "./embedded_server.ts";
  *
  * Refuses if another process holds the folder, if the folder has no data and `create` is false, or if another major
  * version created the data. Refuses with `DATA_LOST` if the folder has lost its data, if the data is damaged, or if a
- * restore was interrupted. Also refuses if this user or the user of the cluster cannot use the folder. Rejects if
- * PostgreSQL cannot be unpacked, initialised or started; the message has its last lines.
+ * restore was interrupted. With `joins`, an empty folder is only one in which no service runs yet. Also refuses if this
+ * user or the user of the cluster cannot use the folder. Rejects if PostgreSQL cannot be unpacked, initialised or started;
+ * the message has its last lines.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer | Refusal> {
   const layout = layoutOf(options.dataDir);
@@ -35,7 +36,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     // Checked before the folder is created, so that a build without PostgreSQL leaves no folder behind.
     if ((await options.platform.postgresArchive()) === undefined) return NO_POSTGRES;
     if (!options.create && !isThere(layout.dataDir)) return noData(layout);
-    if (options.joins) return (await joinService(layout)) ?? noService(layout);
+    if (options.joins) return (await joinService(layout)) ?? refuseToJoin(layout);
     const firstMade = (options.create ? makeDataFolder : refuseForeignFolder)(layout.dataDir);
     if (isRefusal(firstMade)) return firstMade;
     // Do not create a lock file in a folder that is not a data folder.
@@ -77,6 +78,14 @@ async function openAsOwner(
     lock.release();
     throw error;
   }
+}
+
+/** Says why no service can be used: its database is lost, a restore was interrupted, or no service runs there yet. */
+function refuseToJoin(layout: Layout): Refusal {
+  // A process that holds the folder may be making its database, or restoring it.
+  const mayCome =
+    readHolder(layout.lock) !== undefined || (isThere(layout.cluster) && !isThere(layout.restoring));
+  return (mayCome ? undefined : refuseLost(layout)) ?? noService(layout);
 }
 
 /** Returns the server of the service that holds the folder; undefined if there is none, or if it does not answer yet. */

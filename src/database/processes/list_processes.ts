@@ -48,7 +48,7 @@ const HERE_SECONDS = 120;
 
 /**
  * Returns whether this process began first of those of its version that serve now: it does the work that one process does for
- * all. For some minutes after a start or an end, two processes or none can get true.
+ * all. For some minutes after a start or an end it can be true for two processes, or for none.
  */
 export async function isFirstProcess(database: Database, uuid: string): Promise<boolean> {
   const [row] = await database.query<{ isFirst: boolean }>(

@@ -292,7 +292,7 @@ const TABLE = {
     default: "30,7,1",
     ...NOTICE_DAYS,
     meaning:
-      "how many days before the end of a license, of its updates, of the certificate or of the installer token there is a notice",
+      "how many days before the end of a license, of its updates, of the certificate or of the repository token there is a notice",
   },
   CLAVIGER_NOTICE_SHARES: {
     default: "80,100",

@@ -9,7 +9,7 @@ export { askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
 export { type DatabaseContext, examineBriefly, examineDatabase, skipDatabase } from "./examine_database.ts";
 export { examineHost } from "./examine_host.ts";
 export { keysCheck } from "./examine_keys.ts";
-export { modelFilesCheck } from "./examine_model_files.ts";
+export { findWrongModelFiles } from "./examine_model_files.ts";
 export { KNOWN_MINORS } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
 export { findOtherCopy } from "./find_other_copy.ts";

@@ -53,7 +53,7 @@ async function updateLastUse(database: Database, uuids: readonly string[], at: D
          where last_used_at <= ${at}::timestamptz - ${SILENT_DAYS}::integer * interval '24 hours'
         on conflict (key_id) do update set silent_since = excluded.silent_since, woke_at = excluded.woke_at
       ),
-      -- A clock that was ahead noted it.
+      -- A clock that was ahead has noted a use that was none.
       never_woken as (
         delete from key_wakings w using used where w.key_id = used.id and w.woke_at > ${at}::timestamptz + interval '1 hour'
       )

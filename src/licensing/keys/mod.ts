@@ -1,6 +1,6 @@
 /**
  * API keys: their format, issue, import, changes and revocation, and look-up with a cache that follows every change
- * within a second. Owns the tables `keys`, `refusals` and `too_many_requests`.
+ * within a second. Owns the tables `keys`, `key_wakings`, `refusals`, `refused_hours` and `too_many_requests`.
  */
 
 export { countListed, listUuids } from "./_listed_keys.ts";

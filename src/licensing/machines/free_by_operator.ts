@@ -2,7 +2,7 @@ import { auditCte } from "../../audit/mod.ts";
 import { toId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
-import type { RestrictedBy, Restriction } from "../mod.ts";
+import { newestKeyOf, type RestrictedBy, type Restriction } from "../mod.ts";
 import { findMachine, type MachineSummary } from "./list_machines.ts";
 import { allowsMachine } from "./machine_filter.ts";
 import { refuseUnknownMachine } from "./release_by_operator.ts";
@@ -34,7 +34,7 @@ export async function freeByOperator(
       ),
       noted as (
         select l.account_id, l.id as license_id,
-               (select k.id from keys k where k.license_id = l.id order by k.id desc limit 1) as key_id,
+               ${newestKeyOf(sql)} as key_id,
                jsonb_build_object('machine', ${id}::text)
                  || case when f.was_active then jsonb_build_object('state', 'active')
                          else jsonb_build_object('state', 'offline', 'taken_until', f.signed_until) end as before,

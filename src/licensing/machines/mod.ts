@@ -1,6 +1,7 @@
 /**
  * Machines: where a license runs. A license can have a number of places; a machine that is activated holds one until it
- * is released (node-locked) or its heartbeats stop (floating). Owns the tables `machines` and `self_releases`.
+ * is released (node-locked) or its heartbeats stop (floating). Owns the tables `machines`, `self_releases`
+ * and `full_places`.
  *
  * Every change of places is a function in SQL that locks the row of the license first and counts afterwards, in a
  * statement of its own: so it sees what the last holder of the lock committed, and no two changes count at once. The

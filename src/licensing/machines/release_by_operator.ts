@@ -2,7 +2,7 @@ import { auditCte } from "../../audit/mod.ts";
 import { toId } from "../../base/ids.ts";
 import { isRefusal, type Refusal, refuse } from "../../base/refusal.ts";
 import type { Database } from "../../database/mod.ts";
-import type { RestrictedBy, Restriction } from "../mod.ts";
+import { newestKeyOf, type RestrictedBy, type Restriction } from "../mod.ts";
 import { findMachine, type MachineSummary } from "./list_machines.ts";
 import { allowsMachine } from "./machine_filter.ts";
 import { isHolding } from "./machine_state.ts";
@@ -34,10 +34,7 @@ export async function releaseByOperator(
                case when r.ended_at is null then r.signed_until end as taken_until
           from allowed a cross join lateral release_place(a.license_id, a.fingerprint) r
       ),
-      noted as (${releasedRow(sql, {
-        uuid,
-        keyUuid: sql`(select k.id from keys k where k.license_id = l.id order by k.id desc limit 1)`,
-      })}),
+      noted as (${releasedRow(sql, { uuid, keyUuid: newestKeyOf(sql) })}),
       logged as (${auditCte(sql, { action: "machine.release", actor, at: now, from: sql`noted` })})
       select state, taken_until as "takenUntil" from released`,
   );

@@ -27,6 +27,7 @@ export async function listOutstanding(
     limit,
   }: {
     readonly now: Date;
+    /** Only the licenses of these keys: as many as an operator can select, so the statement stays small. */
     readonly keyUuids?: readonly string[] | undefined;
     readonly licenseUuid?: string | undefined;
     readonly limit: number;
@@ -43,7 +44,7 @@ export async function listOutstanding(
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
        where s.expires_at > ${now}::timestamptz
-         and ${keyUuids === undefined ? sql`true` : sql`s.key_id = any(${toTextArray(keyUuids)}::text::uuid[])`}
+         and ${keyUuids === undefined ? sql`true` : sql`s.key_id = any(${toTextArray(keyUuids)}::uuid[])`}
          and ${licenseUuid === undefined ? sql`true` : sql`k.license_id = ${licenseUuid}::uuid`}
        order by s.expires_at desc, s.jti
        limit ${limit}::bigint`,

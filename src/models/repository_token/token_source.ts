@@ -34,7 +34,7 @@ export function createTokenSource(options: {
       if (row.expiresAt !== null && row.expiresAt <= clock.now()) return refuse("NOT_CONFIGURED", OVER);
       const token = secrets.open(TOKEN_PURPOSE, row.sealed);
       // The canary proved the secret at start, so a token that does not open was tampered with.
-      if (token === undefined) throw new Error("The stored installer token does not open with this secret");
+      if (token === undefined) throw new Error("The stored repository token does not open with this secret");
       return { token, expiresAt: row.expiresAt };
     },
   };

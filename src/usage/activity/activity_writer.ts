@@ -13,6 +13,7 @@ interface ActivityWriterOptions {
   readonly tickMs?: number;
 }
 
+/** Creates the writer of the counts of answers by hour. */
 export function createActivityWriter({ database, ...options }: ActivityWriterOptions) {
   return createDifferenceWriter<AnswerCount>({
     ...options,

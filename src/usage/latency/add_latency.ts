@@ -11,7 +11,10 @@ export interface LatencyCount {
   readonly buckets: readonly number[];
 }
 
-/** The most processes that have rows of their own in the same five minutes: every page reads the rows of all of them. */
+/**
+ * The most processes that have rows of their own in the same five minutes: every page reads the rows of all of them. The comments of
+ * `sql/0048_latency.sql` have an older number.
+ */
 export const MOST_PROCESSES = 16;
 /** The id of the rows that processes share: those beyond the first ones, and later all of them (see `merge_latency.ts`). */
 export const SHARED = "00000000-0000-0000-0000-000000000000";

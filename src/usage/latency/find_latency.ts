@@ -144,6 +144,7 @@ function addUp(rows: readonly Sums[]): Sums {
   return { refused, failed, buckets };
 }
 
+/** Returns what a page shows of five minutes, of which all processes are added up. */
 export function toStep({ atMs, ...sums }: Step): LatencyStep {
   return { at: new Date(atMs), ...toMeasured(sums) };
 }

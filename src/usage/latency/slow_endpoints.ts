@@ -33,7 +33,10 @@ export interface SlowEndpoint {
   readonly beforeMs: number;
 }
 
-/** Finds the endpoints that are slow now, by {@linkcode SLOW_RULE}. Reads a day only of those that can be. */
+/**
+ * Finds the endpoints that are slow now, by {@linkcode SLOW_RULE}. Reads a whole day only of endpoints whose last five minutes took
+ * long enough.
+ */
 export async function findSlowEndpoints(
   database: Pick<Database, "read">,
   now: Date,

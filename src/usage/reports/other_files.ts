@@ -6,13 +6,13 @@ const SEND_AGAIN = "send the file as the machine wrote it with `report FILE`";
 /** Where a tar file has its mark. */
 const TAR_MARK_AT = 257;
 
-/** What tells the kinds of files apart stands at their begin. */
-const BEGIN_CHARACTERS = 64 * 1024;
+/** The kind of a file can be told by its first characters. */
+const HEAD_CHARACTERS = 64 * 1024;
 const MOST_COUNTED = 1_000;
 
 /** Says why a text of up to 32 MiB is no report, as the end of a sentence. */
 export function explainOtherFile(text: string): string {
-  const begin = text.slice(0, BEGIN_CHARACTERS);
+  const begin = text.slice(0, HEAD_CHARACTERS);
   if (begin.trim() === "") return `the file is empty; ${SEND_AGAIN}`;
   if (begin.startsWith("ustar", TAR_MARK_AT))
     return `the file is a tar file, such as a bundle, which the machine opens with \`open-bundle\`; ${SEND_AGAIN}`;

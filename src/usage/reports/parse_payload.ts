@@ -73,7 +73,7 @@ async function cutEvents(text: string): Promise<Cut | undefined> {
       return { rest: text.slice(0, begin) + text.slice(at), pieces };
     } else if (character === COMMA && depth === 0) {
       event = at + 1;
-      if (++events % EVENTS_A_TURN > 0) continue;
+      if (++events % EVENTS_A_TURN > 0 && at - from < BYTES_A_TURN) continue;
       pieces.push(text.slice(from, at));
       from = at + 1;
       await nextTurn();
@@ -86,9 +86,12 @@ async function cutEvents(text: string): Promise<Cut | undefined> {
 async function demandShallow(rest: string): Promise<void> {
   if (rest.length > MOST_OF_REST)
     fail(`it has more than ${MOST_OF_REST} characters beside its list of events`);
-  let depth = 0;
+  let [depth, turnAt] = [0, BYTES_A_TURN];
   for (let at = 0; at < rest.length; at++) {
-    if (at % BYTES_A_TURN === BYTES_A_TURN - 1) await nextTurn();
+    if (at >= turnAt) {
+      turnAt = at + BYTES_A_TURN;
+      await nextTurn();
+    }
     const character = rest[at];
     if (character === QUOTE) at = endOfString(rest, at);
     else if (character === "}" || character === "]") depth--;
@@ -99,9 +102,12 @@ async function demandShallow(rest: string): Promise<void> {
 
 /** Returns where the list of events begins, behind its bracket. */
 async function findEvents(text: string): Promise<number | undefined> {
-  let depth = 0;
+  let [depth, turnAt] = [0, BYTES_A_TURN];
   for (let at = 0; at < text.length; at++) {
-    if (at % BYTES_A_TURN === BYTES_A_TURN - 1) await nextTurn();
+    if (at >= turnAt) {
+      turnAt = at + BYTES_A_TURN;
+      await nextTurn();
+    }
     const character = text[at];
     if (character === "{" || character === "[") depth++;
     else if (character === "}" || character === "]") depth--;

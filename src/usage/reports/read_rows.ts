@@ -33,7 +33,7 @@ export interface Row {
   readonly failed: number;
 }
 
-/** Reads the rows, in parts, so that a service answers its clients meanwhile. */
+/** Reads the rows, in parts, so that a service answers its clients meanwhile. `lastDay` is the latest day of a row. Throws `Wrong`. */
 export async function readRows(value: unknown, lastDay: string): Promise<Row[]> {
   if (!Array.isArray(value) || value.length > MOST_ROWS)
     fail(`days must be a list of at most ${MOST_ROWS} rows`);

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../../src/base/clock.ts";
-import { examineBriefly } from "../../../src/installation/doctor/mod.ts";
+import { examineBriefly, findWrongModelFiles } from "../../../src/installation/doctor/mod.ts";
 import { objectOf, REGION, startBucketStandIn } from "../../support/bucket_stand_in.ts";
 import { configOf } from "../../support/config.ts";
 import { createTestDatabase } from "../../support/database.ts";
@@ -73,6 +73,30 @@ test("claviger doctor compares the files in the bucket with the registry", async
     state: "fail",
     message: `the bucket ${bucket.url}: /nothing: there is no such file`,
   });
+});
+
+test("findWrongModelFiles() tells files that are missing from a place that cannot be read, by a word", async () => {
+  const find = (settings: Readonly<Record<string, string>>) =>
+    findWrongModelFiles({ database: target.database, config: configOf(settings) });
+  bucket.objects.clear();
+  expect(await find(env())).toEqual({ fault: "missing", says: expect.stringContaining("1 of 1") });
+  expect(await find({ ...env(), CLAVIGER_MODELS_S3_REGION: "other" })).toEqual({
+    fault: "unreachable",
+    says: `the bucket ${bucket.url}: the region is wrong; check CLAVIGER_MODELS_S3_REGION`,
+  });
+  // The folder is a file.
+  const wrongFolder = { CLAVIGER_DATA_DIR: folder, CLAVIGER_MODELS_DIR: credentials };
+  expect(await find(wrongFolder)).toMatchObject({ fault: "unreachable" });
+  putFile();
+  expect(await find(env())).toBeNull();
+});
+
+test("findWrongModelFiles() asks a second time when one answer comes late", async () => {
+  putFile();
+  bucket.fault = "silent";
+  // The first request never gets an answer, and the second one gets it at once.
+  setTimeout(() => (bucket.fault = "none"), 2_000);
+  expect(await findWrongModelFiles({ database: target.database, config: configOf(env()) })).toBeNull();
 });
 
 test.concurrent("Health says within seconds that the bucket does not answer", async () => {

@@ -1,8 +1,10 @@
 /** The parser of reports: what it reads, what it refuses, and that altered bytes are never accepted. */
 import { describe, expect, test } from "bun:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { toId } from "../../../src/base/ids.ts";
 import { isRefusal } from "../../../src/base/refusal.ts";
 import { parseReport } from "../../../src/usage/mod.ts";
+import { parsePayload } from "../../../src/usage/reports/parse_payload.ts";
 import { alterations } from "./alterations.ts";
 import {
   createJournal,
@@ -30,6 +32,21 @@ async function refusal(text: string): Promise<string> {
 /** Signs the payload with these fields, and returns why it is refused. */
 async function refusalOf(fields: Payload): Promise<string> {
   return await refusal(signReport(payloadOf(of, fields as never), of));
+}
+
+/** Counts how often other work ran while a payload was parsed. */
+async function countTurns(payload: string): Promise<number> {
+  let [turns, isOver] = [0, false];
+  const counting = (async () => {
+    while (!isOver) {
+      await nextTurn();
+      turns++;
+    }
+  })();
+  expect(await parsePayload(Buffer.from(payload))).toEqual(JSON.parse(payload));
+  isOver = true;
+  await counting;
+  return turns;
 }
 
 const EVENT = { idempotency_key: "a", occurred_at: "2026-11-19T10:00:00Z", event_type: "inference" };
@@ -283,6 +300,16 @@ describe("parseReport()", () => {
     expect(await refusalOfText(more("note", `"${"x".repeat(8 * 1024 * 1024)}"`))).toContain(
       "more than 8388608 characters beside its list of events",
     );
+  });
+
+  test("lets other work run after each part of a payload, also of one with long texts or large events", async () => {
+    const MIB = 1024 * 1024;
+    const long = JSON.stringify({ clients: Array.from({ length: 63 }, () => "x".repeat(100_000)) });
+    // Once to decode it, once to find the events, once to count its levels.
+    expect(await countTurns(long)).toBeGreaterThanOrEqual(3 * Math.floor(long.length / MIB) - 3);
+    const event = { ...EVENT, metadata: { text: "x".repeat(60_000) } };
+    const large = JSON.stringify({ events: Array.from({ length: 120 }, () => event) });
+    expect(await countTurns(large)).toBeGreaterThanOrEqual(3 * Math.floor(large.length / MIB) - 3);
   });
 
   test("explains a file of the largest size that is no report at once", async () => {
