@@ -32,8 +32,8 @@ async function visitWith(form: { readonly method: string; readonly path: string 
         cookie,
         ...(sent.form && { form: { ...sent.form, ...more } }),
       }),
-    /** Opens the page with the form. */
-    open: () => client.send(path.replace(/\/[^/]+$/, ""), { cookie }),
+    /** Opens the page with the form, which a rare one has only if the address asks for it. */
+    open: () => client.send(path.replace(/\/([^/]+)$/, "?open=$1"), { cookie }),
     path,
   };
 }

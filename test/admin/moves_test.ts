@@ -157,7 +157,9 @@ describe("A license moves", () => {
     const old = await withModel("d@move.example", "of-d");
     const send = (form: Record<string, string>) =>
       submit(`/keys/${old.id}/move`, { to: "e@move.example", ...form });
-    expect(mainOf(await open(`/keys/${old.id}`))).toContain("Custom models stay with their account.");
+    expect(mainOf(await open(`/keys/${old.id}?open=move`))).toContain(
+      "Custom models stay with their account.",
+    );
     const unknown = await send({});
     expect(textsOf(unknown.text, ".error")).toEqual([
       "Cannot move license: no account has the e-mail e@move.example. Check the box if the account is to be made",

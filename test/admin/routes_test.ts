@@ -231,7 +231,8 @@ for (const action of actions) {
           ? "/machines?state=active"
           : ["/keys/issue", "/models/_add", "/usage/reports"].includes(path)
             ? sample.path
-            : pageOf(sample.path),
+            : // The form of a rare change is on the page of its key or license only if the address asks for it.
+              sample.path.replace(/\/([^/]+)$/, /^\/(keys|licenses)\/:id\//.test(path) ? "?open=$1" : ""),
         {
           cookie,
           // The pages of many keys or machines do not open without their ids.

@@ -62,7 +62,8 @@ test("A folder that does not come back within a minute ends the service, and is 
       `Cannot go on: ${cluster} went away while the service ran, and did not`,
     ),
   });
-  expect(errors).toEqual([GONE]);
+  // What PostgreSQL says of its end depends on what it was doing.
+  expect(errors.filter((text) => !text.startsWith("PostgreSQL: "))).toEqual([GONE]);
   await server.stop(1000);
 });
 
