@@ -20,9 +20,13 @@ export function readTables(html: string): Tables {
 /** Returns the text of a part of a page: a space stands for tags. */
 function toText(html: string): string {
   const entities: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" };
-  return html
-    .replace(/<[^>]*>/g, " ")
-    .replace(/&([#\w]+);/g, (whole, name: string) => entities[name] ?? whole)
-    .replace(/\s+/g, " ")
-    .trim();
+  return (
+    html
+      // A place where a line may end is no space.
+      .replace(/<wbr[^>]*>/g, "")
+      .replace(/<[^>]*>/g, " ")
+      .replace(/&([#\w]+);/g, (whole, name: string) => entities[name] ?? whole)
+      .replace(/\s+/g, " ")
+      .trim()
+  );
 }

@@ -176,8 +176,8 @@ export function MachinesPanel({ machines, of, places = null, now }: PanelProps) 
   const { rows, taken } = machines;
   const isPart = rows.length > PANEL_ROWS;
   return (
-    <section aria-labelledby="machines">
-      <h2 id="machines">Machines</h2>
+    <section aria-labelledby="machines-list">
+      <h2 id="machines-list">Machines</h2>
       {taken !== undefined && places !== null && (
         <p>
           {`Places taken: ${renderCount(taken)} of ${renderCount(places)}. `}

@@ -1,8 +1,9 @@
 /**
  * What the crawl does at each page. axe examines it in a narrow window and in a wide one, and nothing may be wider than
- * the window. The visit fails, too, if the page has an error of a script, a violation of its policy or a request to
+ * the window. No id occurs twice. The visit fails, too, if the page has an error of a script, a violation of its policy or a request to
  * another origin. Then the page is opened without script.
  */
+import { expect } from "bun:test";
 import type { Page } from "playwright-core";
 import type { Role } from "../../../src/operators/mod.ts";
 import type { SampleVisit } from "../../admin/sample_visits.ts";
@@ -27,12 +28,19 @@ export async function examinePage(admin: TestConsole, seen: Seen): Promise<void>
   await visit(admin, seen, async (page) => {
     await takeScreenshots(page, name);
     await expectAccessible(page);
+    await expectEachIdOnce(page);
     if ((await openAll(page)) === 0) return;
     await takeScreenshots(page, `${name}-open`);
     // The rest of the page is as before, and examining it takes most of the time.
     await expectAccessible(page, "main details");
   });
   await visit(admin, { ...seen, script: false }, expectUsableWithoutScript);
+}
+
+/** A label or a link with an id that occurs twice names the first of them. axe examines only some of these. */
+async function expectEachIdOnce(page: Page): Promise<void> {
+  const ids = await page.locator("[id]").evaluateAll((elements) => elements.map(({ id }) => id));
+  expect(ids.filter((id, at) => ids.indexOf(id) !== at)).toEqual([]);
 }
 
 /** Sends a form from a page of the console, and examines the answer. */
