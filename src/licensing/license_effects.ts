@@ -32,7 +32,7 @@ import {
   type OwnFeatures,
   refuseTooManyFeatures,
 } from "./features.ts";
-import { describePlaces, TAKEN, takenEffect } from "./places.ts";
+import { describePlaces, PLACES_LOST, takenEffect } from "./places.ts";
 import { changedTerm, describeTerm, TERM_FIELDS, type Term } from "./terms.ts";
 import { QUOTA, quotaEffects, tierFeatureEffects } from "./tier_effects.ts";
 import { featuresOf, includesTier, monthlyLimitOf, type Tier } from "./tiers.ts";
@@ -185,9 +185,10 @@ export function usesUp(effects: readonly Effect[]): boolean {
   return effects.some(({ what, loss }) => what === QUOTA && loss !== undefined);
 }
 
-/** Tells whether a change leaves fewer places than are taken, so that no other machine gets one. */
-export function isBelowTaken(effects: readonly Effect[]): boolean {
-  return effects.some(({ what, loss }) => what === TAKEN && loss !== undefined);
+/** Tells whether machines lose places by a change of the limit: all of them, or only further ones. */
+export function placesLostBy(effects: readonly Effect[]): keyof typeof PLACES_LOST | undefined {
+  const has = (lost: keyof typeof PLACES_LOST) => effects.some(({ loss }) => loss === PLACES_LOST[lost]);
+  return has("all") ? "all" : has("further") ? "further" : undefined;
 }
 
 /** Returns what differs of what clients may do with machines: also the usual, where seats decide it and machines are counted. */

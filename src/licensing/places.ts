@@ -67,12 +67,16 @@ export function describePlaces({ maxMachines, seatMinutes }: Places): string {
   return `${machines} that ${maxMachines === 1 ? "checks" : "check"} in within ${describeMinutes(seatMinutes)}`;
 }
 
-/** The name of the effect of {@linkcode takenEffect}. */
-export const TAKEN = "places taken";
+/** What machines lose by another limit. */
+export const PLACES_LOST = {
+  /** Fewer places than are taken. */
+  further: "no place for another machine",
+  all: "machines lose their places",
+} as const;
 
 /**
  * Says how many places are taken, of how many before and after. A lower limit than that ends no place, but no other machine
- * gets one until fewer are taken.
+ * gets one until fewer are taken. Without a limit every machine loses its place.
  */
 export function takenEffect(
   before: Pick<Places, "maxMachines">,
@@ -83,8 +87,9 @@ export function takenEffect(
     maxMachines === null ? "only by signed licenses" : `${renderCount(taken)} of ${renderCount(maxMachines)}`;
   const most = after.maxMachines ?? Number.POSITIVE_INFINITY;
   const isBelow = most < taken && most < (before.maxMachines ?? Number.POSITIVE_INFINITY);
-  const loss = isBelow ? "no place for another machine" : undefined;
-  return { what: TAKEN, from: describe(before), to: describe(after), loss };
+  const areAllLost = taken > 0 && before.maxMachines !== null && after.maxMachines === null;
+  const loss = isBelow ? PLACES_LOST.further : areAllLost ? PLACES_LOST.all : undefined;
+  return { what: "places taken", from: describe(before), to: describe(after), loss };
 }
 
 /** Describes a time in the largest unit of which it has a whole number. */

@@ -186,7 +186,21 @@ describe("The page of a license", () => {
       form: { max_machines: "2", seat_minutes: "43200" },
     });
     expect(textsOf(same.text, ".notice")[0]).toContain("seat minutes: none → 43,200.");
-    await client.submit(`${path}/machines`, { cookie, form: { max_machines: "" } });
+    const none = await client.submit(`${path}/machines`, { cookie, form: { max_machines: "" } });
+    expect(textsOf(none.text, "#machines .error")).toEqual([
+      "3 places are taken: without a limit every machine would lose its place at once, unless a license was signed for it. Check the box if that is meant",
+    ]);
+    expect([none.status, await limitOf(), (await holding()).length]).toEqual([400, 2, 3]);
+    const ended = await client.submit(`${path}/machines`, {
+      cookie,
+      form: { max_machines: "", below_use: "yes" },
+    });
+    expect(textsOf(ended.text, ".notice")[0]).toContain(
+      "machine limit: 2 → none; seat minutes: 43,200 → none.",
+    );
+    expect(textsOf(ended.text, ".notice")[0]).toContain(
+      "Machines are not counted now, and none holds a place.",
+    );
     expect(await limitOf()).toBe(null);
     expect(await holding()).toEqual([]);
   });

@@ -6,7 +6,7 @@
 import { monthOf } from "../../base/calendar.ts";
 import type { Refusal } from "../../base/refusal.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
-import { type Effect, isBelowTaken, usesUp } from "../../licensing/mod.ts";
+import { type Effect, placesLostBy, usesUp } from "../../licensing/mod.ts";
 import type { FormProps } from "../frame/console/action.ts";
 import { CONSENT, Consent } from "../frame/console/components/consent.tsx";
 import { refuseFields } from "../frame/console/form_fields.ts";
@@ -23,6 +23,13 @@ export function BelowUseField({
   return <Consent field={field} name="below_use" label={label} />;
 }
 
+/** What becomes of the machines that hold places. */
+const PLACES_WOULD = {
+  further:
+    "the machines would keep them, but no other machine would get one until fewer are taken than the limit",
+  all: "without a limit every machine would lose its place at once, unless a license was signed for it",
+};
+
 /** Refuses a change to a limit below the use without the box; undefined for another change. */
 export function askForBelowUse(of: ActedKey, effects: readonly Effect[], now: Date): Refusal | undefined {
   const ask = (why: string) =>
@@ -33,9 +40,8 @@ export function askForBelowUse(of: ActedKey, effects: readonly Effect[], now: Da
       `Used this month: ${renderCount(of.key.used)}. So the service would refuse the keys of the license until ${end}`,
     );
   }
-  if (!isBelowTaken(effects)) return undefined;
+  const lost = placesLostBy(effects);
+  if (lost === undefined) return undefined;
   const taken = takenOf(of);
-  return ask(
-    `${counted(taken, "place")} ${taken === 1 ? "is" : "are"} taken: the machines would keep them, but no other machine would get one until fewer are taken than the limit`,
-  );
+  return ask(`${counted(taken, "place")} ${taken === 1 ? "is" : "are"} taken: ${PLACES_WOULD[lost]}`);
 }

@@ -214,7 +214,10 @@ export const changeMachines: KeyAction = action({
       showsMachines: shows_machines ?? null,
     }),
   ),
-  done: { "license.machines": (of) => `${forAllKeys(of)} ${placesOf(of)}` },
+  done: {
+    "license.machines": (of) =>
+      `${forAllKeys(of)} ${placesOf(of) || "Machines are not counted now, and none holds a place."}`,
+  },
 });
 
 export const changeOfflineDays: KeyAction = action({
