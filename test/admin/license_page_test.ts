@@ -118,7 +118,7 @@ describe("The page of a license", () => {
       ["features", "Allow an earlier end than now"],
       ["updates", "Allow updates to end earlier than now"],
       ["move", "Allow the loss of custom models"],
-    ]) {
+    ] as const) {
       const { text } = await open(`/keys/${key.id}?open=${action}`);
       expect(textsOf(text, `#${action}-form label`)).toContain(box);
     }
