@@ -10,6 +10,11 @@ export function toTimestamp(at: Date): string {
   return `${at.toISOString().slice(0, 19)}Z`;
 }
 
+/** Renders an instant for people, to the minute: `2026-12-01 00:00 UTC`. */
+export function toMinute(at: Date): string {
+  return `${at.toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
 /** The expiry of a license that never ends. It is a date, because clients parse it as a date. */
 export const NEVER_EXPIRES = new Date("9999-12-31T23:59:59Z");
 

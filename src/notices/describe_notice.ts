@@ -42,7 +42,7 @@ const SENTENCES: Readonly<Record<NoticeKind, (told: Told) => Said>> = {
           RAISE,
         ]
       : [
-          `The license of ${whom} has used ${stage} % of its quota: ${renderCount(number("used"))} of ${renderCount(number("limit"))} until ${text("resets_at")}`,
+          `The license of ${whom} has used ${shareWords(number)}, which resets at ${text("resets_at")}`,
           RAISE,
         ],
   quota_runs_out: ({ whom, text, number }) => [
@@ -92,6 +92,13 @@ function toMinute(at: string): string {
 function sayEnd(end: string): string {
   const day = describeEnd(end);
   return `${day === end ? "at" : "on"} ${toMinute(day)}`;
+}
+
+/** Says the share that is used now: a stage only tells which share it has passed. */
+function shareWords(number: Told["number"]): string {
+  const [used, limit] = [number("used"), number("limit")];
+  const percent = Math.floor((used * 100) / Math.max(limit, 1));
+  return `${percent} % of its quota (${renderCount(used)} of ${renderCount(limit)})`;
 }
 
 function placesWords({ whom, text, number }: Told): string {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Bars } from "../../src/admin/frame/console/components/charts.tsx";
+import { Bars, compareYear } from "../../src/admin/frame/console/components/charts.tsx";
 import { roundTicks, toShort, widthsOfLabels } from "../../src/admin/frame/console/components/scale.ts";
 
 const months = (values: readonly number[]) =>
@@ -110,6 +110,20 @@ describe("Bars()", () => {
       ", as many as in the two months before",
       ", none in the two months before",
     ]);
+  });
+
+  test("of twelve months compares the eleven that are over with the eleven before the chart", () => {
+    const of = (value: number) => Array.from({ length: 11 }, () => value);
+    for (const earlier of [[], [9_000]]) {
+      const columns = months([...earlier, 7_000, ...of(10), ...of(15), 3]);
+      const [, total] =
+        bars({ series: columns.slice(-12), compared: compareYear(columns) }).match(
+          /<p class="total">(.*?)<\/p>/,
+        ) ?? [];
+      expect(total).toBe(
+        "<b>168</b> inferences, 50 % more than in the eleven months before this chart; this month is not compared",
+      );
+    }
   });
 
   test("draws bars in proportion, each at least visible, and none for 0", () => {

@@ -76,7 +76,7 @@ describe("listExpiries()", () => {
   });
 });
 
-const GOOD = { findings: [], expiries: [], processes: [], unusual: [], slow: [] };
+const GOOD = { findings: [], expiries: [], processes: [], unusual: [], slow: [], now: NOW };
 
 describe("summarize()", () => {
   test("says that everything works, and how many processes serve", () => {
@@ -110,7 +110,7 @@ describe("summarize()", () => {
 
   test("names unusual hours in place of saying that everything works", () => {
     const at = (hour: number, name: string, kind: Unusual["kind"]): Unusual => ({
-      ...{ at: new Date(Date.UTC(2026, 10, 22, hour)), name, kind },
+      ...{ at: new Date(Date.UTC(2026, 10, 20, hour)), name, kind },
       ...{ count: 1_549, lowest: 0, highest: 3 },
     });
     const unusual = [at(9, "INVALID_KEY", "high"), at(8, "INVALID_KEY", "high"), at(3, "OK", "low")];
@@ -124,6 +124,10 @@ describe("summarize()", () => {
     const many = [...unusual, ...more.map((name) => at(2, name, "high"))];
     expect(summarize({ ...GOOD, unusual: many }).sentence).toMatch(
       /at 03:00, .* at 02:00, 3 other kinds of unusual answers\.$/,
+    );
+    const night = [at(-2, "OK", "low"), at(-1, "NOT_FOUND", "high"), at(-3, "NOT_FOUND", "high")];
+    expect(summarize({ ...GOOD, unusual: night }).sentence).toMatch(
+      /“without an error” yesterday at 22:00, .* in 2 hours, the last yesterday at 23:00\.$/,
     );
   });
 });

@@ -7,7 +7,7 @@ import { findKey, hashApiKey, type IssuedKey } from "../../src/licensing/keys/mo
 import type { Role } from "../../src/operators/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { uuidOf } from "../support/keys.ts";
-import { setPlaces } from "../support/machines.ts";
+import { placeMachine, setPlaces } from "../support/machines.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
 import { issueRevoked, issueSuspended } from "./sample_requests.ts";
@@ -275,6 +275,19 @@ describe("A new key", () => {
     expect(linkTo(await open(key), "Show the key that replaced it")).toBe(`/keys/${made?.id}`);
   });
 
+  test("of a rotation says before whom no overlap stops, and how many machines hold places", async () => {
+    const key = await admin.issue({ maxMachines: 3 });
+    const hint = async () => textsOf(await open(key, "editor", "?open=rotate"), "#rotate form .hint")[0];
+    expect(await hint()).toStartWith(
+      "0 ends the old key at once: all programs that use it are refused until they have the new one. 7 days end it on",
+    );
+    for (const name of ["one", "two"])
+      await placeMachine(admin.database, { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) }, name);
+    expect(await hint()).toStartWith(
+      "0 ends the old key at once: all programs that use it (2 machines hold places) are refused until",
+    );
+  });
+
   test("of a rotation without an overlap, or for an expired license, is announced as it is now", async () => {
     const key = await admin.issue();
     const { text } = await change(key, "rotate", { overlap_days: "0" }, "editor");
@@ -332,6 +345,25 @@ describe("The form of a license file", () => {
     );
     const renew = linkTo(text, "Renew the license for a longer file");
     expect(renew).toBe(`/keys/${key.id}?open=renew#renew-form`);
+  });
+
+  test("says before that all places are taken, and what frees one", async () => {
+    const key = await admin.issue({ maxMachines: 2 });
+    const license = { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) };
+    for (const action of ["license", "bundle"]) {
+      const free = textsOf(await open(key, "editor", `?open=${action}`), `#${action} form`)[0];
+      expect(free).not.toContain("places are taken");
+    }
+    await placeMachine(admin.database, license, "one");
+    await placeMachine(admin.database, license, "two");
+    for (const action of ["license", "bundle"]) {
+      const page = await open(key, "editor", `?open=${action}`);
+      expect(textsOf(page, `#${action} form p`)[0]).toBe(
+        "All 2 places are taken. Only a machine that holds a place gets a file. For another machine release a machine or change the machine limit first.",
+      );
+      expect(linkTo(page, "release a machine")).toBe(`/machines?license=${toId("lic", key.licenseUuid)}`);
+      expect(linkTo(page, "change the machine limit")).toBe(`/keys/${key.id}?open=machines#machines-form`);
+    }
   });
 
   test("says before that the file starts the term of a license, and when the license ends then", async () => {

@@ -108,6 +108,22 @@ describe("The page of a license", () => {
     expect(textsOf(text, ".notice")[0]).toContain(said);
   });
 
+  test("names each box as what it allows", async () => {
+    const key = await admin.issue({ maxMachines: 2 });
+    await placeMachine(admin.database, { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) }, "one");
+    for (const [action, box] of [
+      ["limit", "Change it even if the limit is used up then"],
+      ["machines", "Allow a limit below the places that are taken"],
+      ["renew", "Allow an earlier end than now"],
+      ["features", "Allow an earlier end than now"],
+      ["updates", "Allow updates to end earlier than now"],
+      ["move", "Allow the loss of custom models"],
+    ] as const) {
+      const { text } = await open(`/keys/${key.id}?open=${action}`);
+      expect(textsOf(text, `#${action}-form label`)).toContain(box);
+    }
+  });
+
   test("says which of its keys the service refuses and why, also after a limit below the use", async () => {
     const key = await admin.issue({ email: "refused@license.example", tier: "research" });
     await use(admin, key, 20);

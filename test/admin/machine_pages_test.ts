@@ -7,6 +7,7 @@ import { licenseWith, setEnd, type TestLicense } from "../support/machines.ts";
 import { openSecrets } from "../support/secrets.ts";
 import { useAdmin } from "../support/use.ts";
 import { createConsoleClient } from "./console_client.ts";
+import { newIdempotencyKey } from "./sample_requests.ts";
 import { attributesOf, linkTo, textsOf } from "./texts_of.ts";
 
 const admin = useAdmin();
@@ -68,6 +69,20 @@ test("Machines are found by a part of their name, and a machine by its id in the
   expect((await client.send(`/search?q=${id}`, { cookie: viewer })).location).toBe(`/console/machines/${id}`);
 });
 
+/** Rotates a key after every machine was last seen. Returns the hints of the old key and of the new one. */
+async function rotated(keyId: string) {
+  const { body } = await admin.call("POST", `/keys/${keyId}/rotate`, {
+    headers: newIdempotencyKey(),
+    body: {},
+  });
+  await admin.database.query(
+    (sql) =>
+      sql`update keys set created_at = now() + interval '1 hour' where id = ${parseId("key", body.id) ?? ""}::uuid`,
+  );
+  const hintOf = async (id: string) => (await admin.call("GET", `/keys/${id}`)).body.key as string;
+  return { old: await hintOf(keyId), successor: await hintOf(body.id) };
+}
+
 test("A machine's page says whose it is, what they have, and which keys a thief could use", async () => {
   const license = await licenseWith(admin.database, { maxMachines: 3 });
   const id = await activate(license, "Stolen laptop");
@@ -86,8 +101,17 @@ test("A machine's page says whose it is, what they have, and which keys a thief 
   expect(textsOf(await open(`/machines/${id}`), "main p").join()).toMatch(
     /0 days of overlap\. The license that was signed for the machine still works without a network until \S+Z\. Nothing ends it earlier\. Keys/,
   );
+
+  const { old, successor } = await rotated(keyId);
+  const advice = async () =>
+    textsOf(await open(`/machines/${id}`), "main p").find((text) => text.startsWith("Stolen?"));
+  const later = `Keys issued after it was last seen, so probably not on it: ${successor}.`;
+  expect(await advice()).toEndWith(`Keys of its license that work: ${old}. ${later}`);
   await client.send(`/keys/${keyId}/suspend`, { cookie: editor, form: {} });
-  expect(await open(`/machines/${id}`)).not.toContain("Stolen?");
+  expect(await advice()).toMatch(
+    /^Stolen\? The keys that were issued before it was last seen no longer work\. The license that was signed/,
+  );
+  expect(await advice()).toEndWith(`Nothing ends it earlier. ${later}`);
 });
 
 test("Machines are listed newest first, by state and license, and ten of them on the page of their account", async () => {

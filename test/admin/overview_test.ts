@@ -113,7 +113,7 @@ describe("The overview of a demo", () => {
     const panel = (await open()).split("<section").find((section) => section.includes('id="notices"')) ?? "";
     expect(textsOf(panel, "caption")).toEqual(["The 10 newest"]);
     expect(textsOf(panel, "tbody tr")).toHaveLength(10);
-    expect(linkTo(panel, "Show all notices")).toBe("/notices");
+    expect(linkTo(panel, "Show all open notices")).toBe("/notices");
     const kinds = [...panel.matchAll(/href="\/console(\/notices\?kind=(\w+))">(\d+) ([a-z ]+)</g)];
     const counts = kinds.map(([, , kind, count]) => `${kind} ${count}`);
     expect(counts).toEqual(["license_end 4", "quota_used 4", "quota_runs_out 3", "rotated_key_used 1"]);

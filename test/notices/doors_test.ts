@@ -245,6 +245,7 @@ describe("The console", () => {
       expect(textsOf(text, "p.hint")).toContain(
         "A notice that is done cannot be opened again. To see it again on a day, put it off.",
       );
+      expect(text.indexOf("cannot be opened again")).toBeLessThan(text.indexOf("<table"));
       const names = attributesOf(text, "td form [aria-label]", "aria-label");
       expect(names).toContainEqual(expect.stringContaining(`Done: The license of ${email} `));
       expect(names).toContainEqual(expect.stringContaining(`Put off… The license of ${email} `));

@@ -45,7 +45,10 @@ describe("a quota", () => {
     const [notice] = await notices(server.database, NOW);
     expect(notice).toMatchObject({ stage: 80, trueSince: new Date("2026-11-12T00:00:00Z") });
     expect(notice && describeNotice(notice)).toMatch(
-      /has used 80 % of its quota: 800 of 1,000 until 2026-12-01 00:00 UTC/,
+      /has used 80 % of its quota \(800 of 1,000\), which resets at 2026-12-01 00:00 UTC/,
+    );
+    expect(notice && describeNotice({ ...notice, facts: { ...notice.facts, used: 999 } })).toMatch(
+      /has used 99 % of its quota \(999 of 1,000\)/,
     );
     await use(licenseUuid, { 3: 400, 9: 399, 12: 201 });
     await makeAt(server.database, NOW);

@@ -7,7 +7,7 @@ import { type KeySummary, listKeys } from "../../licensing/keys/mod.ts";
 import { type Account, describePlaces, FOR_ALL_KEYS, findRenewable, isErased } from "../../licensing/mod.ts";
 import { listMuted } from "../../notices/mod.ts";
 import { findUsageByMonth } from "../../usage/mod.ts";
-import { Bars } from "../frame/console/components/charts.tsx";
+import { Bars, compareYear } from "../frame/console/components/charts.tsx";
 import { History, readHistory } from "../frame/console/components/history.tsx";
 import { KeysRefusedNow } from "../frame/console/components/keys_refused_now.tsx";
 import { Id, IssueButton } from "../frame/console/components/layout.tsx";
@@ -132,7 +132,7 @@ async function showAccount(account: ShownAccount, visit: Visit): Promise<Detail>
             parts={["Inferences"]}
             series={columns.slice(-12)}
             unit="inferences"
-            compared={{ columns: columns.slice(1, -1), than: "the eleven months before this chart" }}
+            compared={compareYear(columns)}
             empty="No inference was reported in the last twelve months."
           />
         ) : (

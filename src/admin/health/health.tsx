@@ -44,7 +44,7 @@ export async function healthPage({ options, session, query, now }: Visit): Promi
       findSlow(database, now),
     ]);
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
-  const summary = summarize({ findings, expiries, processes, unusual, slow });
+  const summary = summarize({ findings, expiries, processes, unusual, slow, now });
   return {
     title: "Health",
     script: "refresh",

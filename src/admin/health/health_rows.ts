@@ -1,6 +1,6 @@
 /** The rows that the page Health makes from its facts. */
 
-import { DAY_MS, toTimeOfDay } from "../../base/calendar.ts";
+import { DAY_MS, toDay, toTimeOfDay } from "../../base/calendar.ts";
 import { counted } from "../../base/render_count.ts";
 import type { ServingProcess } from "../../database/processes/mod.ts";
 import type { Finding } from "../../installation/doctor/mod.ts";
@@ -56,13 +56,14 @@ interface HealthFacts {
   /** Of the last day, by code, the latest first. */
   readonly unusual: readonly Unusual[];
   readonly slow: readonly Slow[];
+  readonly now: Date;
 }
 
 /** The kinds of unusual answers that the sentence names, those of the latest hours: the page Activity has all. */
 const MOST_NAMED = 3;
 
 /** Returns one line that sums up the page, and whether its news is good, a warning or bad. */
-export function summarize({ findings, expiries, processes, unusual, slow }: HealthFacts) {
+export function summarize({ findings, expiries, processes, unusual, slow, now }: HealthFacts) {
   const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
   const soon = [...namesOf(findings, "warn"), ...expiredOf(expiries, "soon")];
   const lost = processes.filter(({ isLost }) => isLost).length;
@@ -70,10 +71,8 @@ export function summarize({ findings, expiries, processes, unusual, slow }: Heal
   soon.push(...slow.map(({ says }) => says));
   const kinds = [...Map.groupBy(unusual, describeUnusual)];
   for (const [what, hours] of kinds.slice(0, MOST_NAMED)) {
-    const last = hours[0] && toTimeOfDay(hours[0].at);
-    soon.push(
-      hours.length === 1 ? `${what} at ${last}` : `${what} in ${hours.length} hours, the last at ${last}`,
-    );
+    const last = hours[0] && timeWords(hours[0].at, now);
+    soon.push(hours.length === 1 ? `${what} ${last}` : `${what} in ${hours.length} hours, the last ${last}`);
   }
   if (kinds.length > MOST_NAMED)
     soon.push(`${counted(kinds.length - MOST_NAMED, "other kind")} of unusual answers`);
@@ -90,6 +89,10 @@ export function summarize({ findings, expiries, processes, unusual, slow }: Heal
 
 const describeUnusual = ({ name, kind }: Unusual) =>
   `unusually ${kind === "high" ? "many" : "few"} answers “${name === "OK" ? "without an error" : nameOfCode(name)}”`;
+
+/** Says an hour of the last day. */
+const timeWords = (at: Date, now: Date) =>
+  `${toDay(at) === toDay(now) ? "" : "yesterday "}at ${toTimeOfDay(at)}`;
 
 const namesOf = (findings: readonly Finding[], state: Finding["state"]) =>
   findings.filter((finding) => finding.state === state).map(({ name }) => name);

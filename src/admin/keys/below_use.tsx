@@ -18,7 +18,7 @@ export const BELOW_USE_ENTRY = { below_use: CONSENT } as const;
 /** The box that allows a limit which is used up already. */
 export function BelowUseField({
   field,
-  label = "The limit may be used up already",
+  label = "Change it even if the limit is used up then",
 }: Pick<FormProps<unknown>, "field"> & { readonly label?: string }) {
   return <Consent field={field} name="below_use" label={label} />;
 }

@@ -20,7 +20,7 @@ import type { Change, FormProps } from "../frame/console/action.ts";
 import { TextField } from "../frame/console/components/form.tsx";
 import { type FieldsOf, refuseFields, TEXT, TEXT_OR_NOTHING } from "../frame/console/form_fields.ts";
 import { toOpenForm } from "../frame/console/route.ts";
-import type { ActedKey } from "./key_action.ts";
+import { type ActedKey, takenOf } from "./key_action.ts";
 
 /** The fields of {@linkcode ExportFields}. */
 export const EXPORT_ENTRIES = {
@@ -30,10 +30,11 @@ export const EXPORT_ENTRIES = {
 
 type ExportChange = Change<ActedKey> & { readonly fields: FieldsOf<typeof EXPORT_ENTRIES> };
 
-/** Says until when the license would be valid, and that the file starts its term. */
-export function ExportEnd({ of, now }: Pick<FormProps<ActedKey>, "of" | "now">) {
+/** Says whether a place is free, until when the license would be valid, and that the file starts its term. */
+export function ExportEnd({ of, now, isMany }: Pick<FormProps<ActedKey>, "of" | "now" | "isMany">) {
   return (
     <>
+      {!isMany && <NoPlace of={of} />}
       <p>
         <End of={of} now={now} />
       </p>
@@ -43,6 +44,20 @@ export function ExportEnd({ of, now }: Pick<FormProps<ActedKey>, "of" | "now">) 
         </p>
       )}
     </>
+  );
+}
+
+/** Says that all places are taken, and how one becomes free; nothing while one is free. */
+function NoPlace({ of }: Pick<FormProps<ActedKey>, "of">) {
+  const { id, licenseId, maxMachines } = of.key;
+  if (maxMachines === null || takenOf(of) < maxMachines) return null;
+  const taken = maxMachines === 1 ? "The only place is" : `All ${renderCount(maxMachines)} places are`;
+  return (
+    <p>
+      <b>{`${taken} taken.`}</b> Only a machine that holds a place gets a file. For another machine{" "}
+      <a href={`/console/machines?license=${licenseId}`}>release a machine</a> or{" "}
+      <a href={toOpenForm(`/console/keys/${id}`, "machines")}>change the machine limit</a> first.
+    </p>
   );
 }
 

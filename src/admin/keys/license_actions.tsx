@@ -83,7 +83,7 @@ export const renew: KeyAction = action({
         )}
         <ShortenField
           field={field}
-          label={isMany ? "Licenses may end earlier than now" : "It may end earlier than now"}
+          label={isMany ? "Allow earlier ends than now" : "Allow an earlier end than now"}
         />
       </>
     );
@@ -199,7 +199,7 @@ export const changeMachines: KeyAction = action({
       {!isMany && <p>{`Now: ${describePlaces(of.key)}. ${placesOf(of)}`}</p>}
       <PlacesFields field={field} of={of.key} />
       {!isMany && takenOf(of) > 0 && (
-        <BelowUseField field={field} label="The machine limit may be below the places that are taken" />
+        <BelowUseField field={field} label="Allow a limit below the places that are taken, or none" />
       )}
     </>
   ),
@@ -256,7 +256,7 @@ export const changeUpdates: KeyAction = action({
       <p>{`${forAllKeys(of)} Versions of models that are registered later are neither listed nor loaded. Earlier ones stay, and the license itself does not end.`}</p>
       {!isMany && <p>{`Now updates until: ${describeUpdates(of.key)}.`}</p>}
       <UpdatesField field={field} of={isMany ? undefined : of.key} />
-      <ShortenField field={field} label="Updates may end earlier than now" />
+      <ShortenField field={field} label="Allow updates to end earlier than now" />
     </>
   ),
   ...changesLicense(

@@ -30,7 +30,7 @@ export const moveToAccount: KeyAction = action({
       </p>
       <TextField {...field("to")} label="E-mail of the other account" type="email" required />
       <Consent field={field} name="new_account" label="Make the account if no account has this e-mail" />
-      <Consent field={field} name="lose_models" label="The license may lose custom models" />
+      <Consent field={field} name="lose_models" label="Allow the loss of custom models" />
     </>
   ),
   entries: {

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { DAY_MS, MOST_SPAN_DAYS, SPAN, toDay } from "../../base/calendar.ts";
 import { isRefusal, type Refusal } from "../../base/refusal.ts";
+import { counted } from "../../base/render_count.ts";
 import { parsedField, wholeNumber } from "../../base/rule.ts";
 import { replaceKey, rotateKey, USUAL_OVERLAP } from "../../licensing/keys/mod.ts";
 import { isErased, isWaiting } from "../../licensing/mod.ts";
@@ -14,7 +15,15 @@ import { AccountLink, Day, KeyLink } from "../frame/console/components/values.ts
 import { TEXT } from "../frame/console/form_fields.ts";
 import type { Page } from "../frame/console/page.tsx";
 import { toOpenForm } from "../frame/console/route.ts";
-import { type ActedKey, HELP_GROUP, isActive, type KeyAction, mayStay, uuidOf } from "./key_action.ts";
+import {
+  type ActedKey,
+  HELP_GROUP,
+  isActive,
+  type KeyAction,
+  mayStay,
+  takenOf,
+  uuidOf,
+} from "./key_action.ts";
 import { NewKey } from "./new_key.tsx";
 import { Remains, RemainsAfter, remainsOf } from "./remains.tsx";
 
@@ -36,7 +45,7 @@ export const rotate: KeyAction = action({
         {...field("overlap_days", USUAL_DAYS)}
         label="Days of overlap"
         inputmode="numeric"
-        hint={`0 ends the old key at once. ${USUAL_DAYS} days end it on ${toDay(new Date(now.getTime() + USUAL_MS))}, or with its license if that is earlier.`}
+        hint={`0 ends the old key at once: ${whoStops(of)} until they have the new one. ${USUAL_DAYS} days end it on ${toDay(new Date(now.getTime() + USUAL_MS))}, or with its license if that is earlier.`}
       />
     </>
   ),
@@ -66,6 +75,16 @@ export const replace: KeyAction = action({
   ),
   perform: (change) => makeSuccessor(change, replaceKey),
 });
+
+/** Says whom the end of the old key stops, and how many machines that can be. */
+function whoStops(of: ActedKey): string {
+  const taken = takenOf(of);
+  const machines =
+    of.key.maxMachines === null || taken === 0
+      ? ""
+      : ` (${counted(taken, "machine")} ${taken === 1 ? "holds a place" : "hold places"})`;
+  return `all programs that use it${machines} are refused`;
+}
 
 /** Makes the next key of a license, and returns the page that shows it. */
 async function makeSuccessor(

@@ -14,7 +14,7 @@ import {
   releaseByOperator,
   STATE_MEANINGS,
 } from "../../licensing/machines/mod.ts";
-import { findLicense } from "../../licensing/mod.ts";
+import { findLicense, MAX_KEYS } from "../../licensing/mod.ts";
 import { machineFor } from "../frame/api/path_ids.ts";
 import { type Action, action } from "../frame/console/action.ts";
 import { Id } from "../frame/console/components/layout.tsx";
@@ -121,7 +121,7 @@ async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detai
     beside: <MachineStatePill state={state} />,
     below: (
       <>
-        {license && <Stolen keys={license.keys} signedUntil={signedUntil} />}
+        {license && <Stolen machine={machine} keys={license.keys} hasAll={license.hasAll} />}
         <Facts
           facts={[
             license !== undefined && ["Customer", <Foreign text={nameOfCustomer(license)} />],
@@ -147,43 +147,67 @@ async function showMachine(machine: MachineSummary, visit: Visit): Promise<Detai
   };
 }
 
-/** The most keys that the page names. */
+/** The most keys that a list of the page names. */
 const MOST_KEYS = 10;
 
 /** Reads the license of the machine and its newest keys that work; undefined if the operator may not see keys. */
 async function readLicense({ licenseId }: MachineSummary, { options: { database }, may, now }: Visit) {
   if (!may("keys:read")) return undefined;
   const license = await findLicense(database, parseId("lic", licenseId) ?? "", { now });
-  const working = license?.keys.filter(({ state }) => state === "active").slice(0, MOST_KEYS) ?? [];
+  const working = license?.keys.filter(({ state }) => state === "active") ?? [];
   const uuids = working.map(({ id }) => parseId("key", id) ?? "");
+  const hasAll = license !== undefined && license.keys.length < MAX_KEYS;
   return (
-    license && { ...license, keys: await listKeys(database, { now, filter: { uuids, newestFirst: true } }) }
+    license && {
+      ...license,
+      hasAll,
+      keys: await listKeys(database, { now, filter: { uuids, newestFirst: true } }),
+    }
   );
 }
 
 interface StolenProps {
+  readonly machine: MachineSummary;
+  /** The keys of its license that work, the newest key first. */
   readonly keys: readonly KeySummary[];
-  readonly signedUntil: Date | null;
+  /** Whether no older key of the license can work. */
+  readonly hasAll: boolean;
 }
 
-/** What ends the use by a thief, and what nothing ends. */
-function Stolen({ keys, signedUntil }: StolenProps) {
-  if (keys.length === 0) return null;
+/**
+ * What ends the use by a thief, and what nothing ends. A machine need not send heartbeats, so it can also have a key that was
+ * issued after it was last seen.
+ */
+function Stolen({ machine: { lastSeenAt, signedUntil }, keys, hasAll }: StolenProps) {
+  const earlier = keys.filter(({ createdAt }) => createdAt <= lastSeenAt);
+  const later = keys.filter(({ createdAt }) => createdAt > lastSeenAt);
+  const isEnded = earlier.length === 0 && hasAll;
   return (
     <p>
-      <b>Stolen?</b> A release does not stop it: whoever has the machine can activate it again. Suspend or
-      revoke the key that it uses, or rotate the key with 0 days of overlap.{" "}
+      <b>Stolen?</b>{" "}
+      {isEnded
+        ? "The keys that were issued before it was last seen no longer work. "
+        : "A release does not stop it: whoever has the machine can activate it again. Suspend or revoke the key that it uses, or rotate the key with 0 days of overlap. "}
       {signedUntil && `${stillWorks(signedUntil)} ${NOTHING_ENDS_IT} `}
-      {keys.length === MOST_KEYS
-        ? `The ${MOST_KEYS} newest keys of its license that work: `
-        : "Keys of its license that work: "}
-      {keys.map(({ id, hint }, index) => (
+      <KeysOf keys={earlier} which="Keys of its license that work" />
+      <KeysOf keys={later} which="Keys issued after it was last seen, so probably not on it" />
+    </p>
+  );
+}
+
+/** The newest of some keys, as links. */
+function KeysOf({ keys, which }: { readonly keys: readonly KeySummary[]; readonly which: string }) {
+  if (keys.length === 0) return null;
+  return (
+    <>
+      {`${which}${keys.length > MOST_KEYS ? `, the ${MOST_KEYS} newest` : ""}: `}
+      {keys.slice(0, MOST_KEYS).map(({ id, hint }, index) => (
         <>
           {index > 0 && ", "}
           <KeyLink id={id} text={hint} />
         </>
       ))}
-      .
-    </p>
+      {". "}
+    </>
   );
 }

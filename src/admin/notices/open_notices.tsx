@@ -48,16 +48,16 @@ export function OpenNoticesPanel({ newest, counts, visit }: OpenNotices & { read
           ))}
         </p>
       )}
+      {newest.length > 0 && visit.may("notices:change") && <p class="hint">{DONE_STAYS}</p>}
       <Table
         caption={newest.length < ROWS ? "Newest first" : `The ${ROWS} newest`}
         columns={columnsFor(visit, { from: "/overview" })}
         rows={newest}
         none={<p>{NO_OPEN_NOTICE}</p>}
       />
-      {newest.length > 0 && visit.may("notices:change") && <p class="hint">{DONE_STAYS}</p>}
       {kinds.length > 0 && (
         <p class="ways">
-          <a href="/console/notices">Show all notices</a>
+          <a href="/console/notices">Show all open notices</a>
         </p>
       )}
     </section>

@@ -39,7 +39,7 @@ export async function overviewPage(visit: Visit): Promise<Page> {
     ]);
   /** When the use and the figures were counted: the page says the earliest time once. */
   const countedAtMs = [use, figures].flatMap((each) => each?.asOf.getTime() ?? []);
-  const summary = summarize({ ...health, unusual, slow });
+  const summary = summarize({ ...health, unusual, slow, now });
   const mayIssue = may("keys:issue");
   return {
     title: "Overview",

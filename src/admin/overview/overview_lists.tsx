@@ -57,8 +57,9 @@ function Top<Row>({ title, none, all, ...table }: TopProps<Row>) {
   );
 }
 
-/** The lists of keys that tell earlier than a notice what will happen. */
+/** The lists of keys that are refused now, or that tell earlier than a notice what will happen. */
 const LISTS: readonly (readonly [Conditions, string])[] = [
+  [{ refused_now: "true" }, "Refused now"],
   [{ runs_out_within: `${MOST_DAYS_LEFT}` }, "Quota is used up or runs out"],
   [{ near_quota: `${NEAR_QUOTA_PERCENT}` }, `${NEAR_QUOTA_PERCENT} % of the quota is used`],
   [{ state: "active", expiring_within: `${EXPIRING_DAYS}` }, `End within ${EXPIRING_DAYS} days`],

@@ -16,7 +16,7 @@ import {
   type UsageDays,
 } from "../../usage/mod.ts";
 import { MONTH_ENTRY, SEARCH_FIELD } from "../frame/api/fields.ts";
-import { Bars, describeChange } from "../frame/console/components/charts.tsx";
+import { Bars, compareYear, describeChange } from "../frame/console/components/charts.tsx";
 import { optionsOf, Select, TextField } from "../frame/console/components/form.tsx";
 import { Notice } from "../frame/console/components/layout.tsx";
 import { bothWays, Pages, readPage, renderPlace } from "../frame/console/components/list.tsx";
@@ -260,7 +260,7 @@ function Year({ year, now }: { readonly year: UsageDays; readonly now: Date }) {
       parts={TIERS}
       series={columns.slice(-MONTHS)}
       unit="inferences"
-      compared={isCounted ? { columns: columns.slice(0, -1), than: "the twelve months before" } : undefined}
+      compared={isCounted ? compareYear(columns) : undefined}
       empty="No license used anything in the last twelve months."
     />
   );

@@ -1,6 +1,6 @@
 /** The checks that need the database: those of the server, then secret, token, files and public address. */
 
-import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import { DAY_MS, toMinute } from "../../base/calendar.ts";
 import { isReachedByOthers } from "../../base/listener_url.ts";
 import { isRefusal } from "../../base/refusal.ts";
 import { counted } from "../../base/render_count.ts";
@@ -155,7 +155,7 @@ async function examineToken({ database, config, clock, app = "ok" }: DatabaseCon
   if (row === undefined) return warn("no token is set: installers are told that none is configured", remedy);
   if (row.expiresAt === null) return ok("set, without an expiry");
   const leftMs = row.expiresAt.getTime() - clock.now().getTime();
-  const at = toTimestamp(row.expiresAt);
+  const at = toMinute(row.expiresAt);
   if (leftMs <= 0) return fail(`expired at ${at}`, remedy);
   return leftMs < SOON_DAYS * DAY_MS ? warn(`expires at ${at}`, remedy) : ok(`good until ${at}`);
 }
@@ -235,12 +235,12 @@ const backupCheck: Check<Pick<ServerContext, "config" | "database" | "clock">> =
       overdueHours: config.backupOverdueHours,
     });
     const isVerified = takenAt?.getTime() === verifiedAt?.getTime();
-    const lastVerified = verifiedAt === null ? "" : `; the last verified one at ${toTimestamp(verifiedAt)}`;
+    const lastVerified = verifiedAt === null ? "" : `; the last verified one at ${toMinute(verifiedAt)}`;
     const taken =
       takenAt === null
-        ? `none since this database was made at ${toTimestamp(since)}`
-        : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : `, not verified${lastVerified}`}`;
-    const due = `due by ${toTimestamp(dueAt)}`;
+        ? `none since this database was made at ${toMinute(since)}`
+        : `taken at ${toMinute(takenAt)}${isVerified ? " and verified" : `, not verified${lastVerified}`}`;
+    const due = `due by ${toMinute(dueAt)}`;
     const next = takenAt === null ? "the first" : "the next";
     const lacks = missingModels
       ? `; the database is saved, ${counted(missingModels, "model file")} ${missingModels === 1 ? "is" : "are"} not`

@@ -1,4 +1,4 @@
-import { toTimestamp } from "../../base/calendar.ts";
+import { toMinute } from "../../base/calendar.ts";
 import { toId } from "../../base/ids.ts";
 import { counted, renderCount } from "../../base/render_count.ts";
 import { findTextsLeftOut } from "../../usage/mod.ts";
@@ -12,7 +12,7 @@ export const eventTextsCheck: Check<Pick<ServerContext, "config" | "database" | 
     const { bytes, count, leftOutAt, licenses } = await findTextsLeftOut(database, clock.now());
     const stored = `${renderMegabytes(bytes)} stored today (UTC)`;
     if (leftOutAt === null) return ok(`${stored}, none left out`);
-    const since = `since ${toTimestamp(leftOutAt)}`;
+    const since = `since ${toMinute(leftOutAt)}`;
     const { installationBytes, licenseBytes } = config.textBounds;
     if (bytes >= installationBytes) {
       return warn(

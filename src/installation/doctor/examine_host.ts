@@ -10,7 +10,7 @@ import {
   statfsSync,
 } from "node:fs";
 import { join } from "node:path";
-import { toTimestamp } from "../../base/calendar.ts";
+import { toMinute, toTimestamp } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
 import { describeListener, findSystemUser, pathInData } from "../../base/host/mod.ts";
 import { isLoopback, originOf, toReachedHost } from "../../base/listener_url.ts";
@@ -159,7 +159,7 @@ async function examineTls({ config, clock, serving }: HostContext): Promise<Chec
   }
   if (isRefusal(found)) return fail(found.sentence, "see CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY");
   const warning = tlsWarning(found, clock.now());
-  if (warning === undefined) return ok(`the certificate is good until ${toTimestamp(found.expiresAt)}`);
+  if (warning === undefined) return ok(`the certificate is good until ${toMinute(found.expiresAt)}`);
   const isRefused = found.expiresAt <= clock.now() || found.validFrom > clock.now();
   return (isRefused ? fail : warn)(
     warning,

@@ -1,6 +1,6 @@
 /** The checks of the database server: version, connection, durability, writes, clock, and the schema. */
 import { realpathSync } from "node:fs";
-import { DAY_MS, toTimestamp } from "../../base/calendar.ts";
+import { DAY_MS, toMinute } from "../../base/calendar.ts";
 import type { Clock } from "../../base/clock.ts";
 import { isLoopback } from "../../base/listener_url.ts";
 import { counted } from "../../base/render_count.ts";
@@ -191,7 +191,7 @@ async function examineSchema({ address, clock }: ServerContext): Promise<CheckRe
     return fail(refusal.sentence, status.refusal === undefined ? "`claviger migrate`" : remedy);
   }
   if (newest !== undefined && newest.appliedAt.getTime() - DAY_MS > clock.now().getTime()) {
-    const text = `was made at ${toTimestamp(newest.appliedAt)}, which is in the future`;
+    const text = `was made at ${toMinute(newest.appliedAt)}, which is in the future`;
     return fail(text, "set this machine's clock right: timedatectl set-ntp true");
   }
   return ok(

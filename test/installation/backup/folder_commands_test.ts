@@ -82,7 +82,7 @@ describe("claviger backup with a model file that is missing or damaged", () => {
     expect(await row()).toMatchObject({
       state: "warn",
       message: expect.stringMatching(
-        /^taken at \S+ and verified; the database is saved, 1 model file is not; the next/,
+        /^taken at \d{4}-\d\d-\d\d \d\d:\d\d UTC and verified; the database is saved, 1 model file is not; the next/,
       ),
       remedy: expect.stringContaining("`claviger models verify`"),
     });

@@ -41,7 +41,7 @@ test("claviger doctor names three of the licenses whose texts are left out, and 
     remedy: expect.stringContaining("raise CLAVIGER_EVENT_TEXT_MB_A_DAY if"),
   });
   expect(found?.message).toMatch(
-    /^left out since \d{4}-.*Z for 4 licenses, beyond 50 MB of texts a day: lic_/,
+    /^left out since \d{4}-\d\d-\d\d \d\d:\d\d UTC for 4 licenses, beyond 50 MB of texts a day: lic_/,
   );
   expect(found?.message).toEndWith(`: ${licenses.slice(0, 3).join(", ")}, …`);
 });

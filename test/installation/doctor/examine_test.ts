@@ -146,18 +146,43 @@ describe("doctor's schema", () => {
 
 describe("doctor's backup", () => {
   test.each([
-    [35, undefined, "ok", /^none since this database was made at \S+; the first is due by \S+$/],
-    [37, undefined, "warn", /^none since this database was made at \S+; the first was due by \S+$/],
-    [35, "now(), now()", "ok", /^taken at \S+ and verified; the next is due by \S+$/],
-    [37, "now(), now()", "warn", /^taken at \S+ and verified; the next was due by \S+$/],
-    [1, "now(), null", "ok", /^taken at \S+, not verified; the next is due by/],
+    [
+      35,
+      undefined,
+      "ok",
+      /^none since this database was made at \d{4}-\d\d-\d\d \d\d:\d\d UTC; the first is due by \d{4}-\d\d-\d\d \d\d:\d\d UTC$/,
+    ],
+    [
+      37,
+      undefined,
+      "warn",
+      /^none since this database was made at \d{4}-\d\d-\d\d \d\d:\d\d UTC; the first was due by \d{4}-\d\d-\d\d \d\d:\d\d UTC$/,
+    ],
+    [
+      35,
+      "now(), now()",
+      "ok",
+      /^taken at \d{4}-\d\d-\d\d \d\d:\d\d UTC and verified; the next is due by \d{4}-\d\d-\d\d \d\d:\d\d UTC$/,
+    ],
+    [
+      37,
+      "now(), now()",
+      "warn",
+      /^taken at \d{4}-\d\d-\d\d \d\d:\d\d UTC and verified; the next was due by \d{4}-\d\d-\d\d \d\d:\d\d UTC$/,
+    ],
+    [1, "now(), null", "ok", /^taken at \d{4}-\d\d-\d\d \d\d:\d\d UTC, not verified; the next is due by/],
     [
       1,
       "now(), '2026-11-01'",
       "ok",
-      /, not verified; the last verified one at 2026-11-01T00:00:00Z; the next is/,
+      /, not verified; the last verified one at 2026-11-01 00:00 UTC; the next is/,
     ],
-    [-2, "now(), now()", "warn", /^taken at \S+ and verified; that is in the future, so a clock was wrong$/],
+    [
+      -2,
+      "now(), now()",
+      "warn",
+      /^taken at \d{4}-\d\d-\d\d \d\d:\d\d UTC and verified; that is in the future, so a clock was wrong$/,
+    ],
   ])("judges after %i hours %s", async (hours, times, state, message) => {
     const { database } = opened;
     await database.query((sql) => sql`delete from last_backup`);

@@ -107,6 +107,17 @@ export function describeChange(earlier: number, later: number): string {
   return `${renderCount(Math.abs(percent))} % ${percent > 0 ? "more" : "less"} than in`;
 }
 
+/**
+ * Compares the months of a chart of twelve that are over with as many before the chart. The last column is this month, and
+ * there are at least 24.
+ */
+export function compareYear(columns: readonly Pick<Bar, "values">[]): BarsProps["compared"] {
+  return {
+    columns: columns.slice(-23, -1),
+    than: "the eleven months before this chart; this month is not compared",
+  };
+}
+
 type Stack = Pick<BarsProps, "parts" | "series">;
 
 /** Returns the id of the hatch of a chart: captions tell the charts of a page apart. */

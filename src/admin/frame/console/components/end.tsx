@@ -11,7 +11,7 @@ interface Props {
 }
 
 /** The box that allows an earlier end. */
-export function ShortenField({ field, label = "It may end earlier than now" }: Props) {
+export function ShortenField({ field, label = "Allow an earlier end than now" }: Props) {
   return <Consent field={field} name="shorten" label={label} />;
 }
 
