@@ -113,7 +113,7 @@ describe("The page of a license", () => {
     await placeMachine(admin.database, { licenseUuid: key.licenseUuid, keyUuid: uuidOf(key) }, "one");
     for (const [action, box] of [
       ["limit", "Change it even if the limit is used up then"],
-      ["machines", "Allow a limit below the places that are taken"],
+      ["machines", "Allow a limit below the places that are taken, or none"],
       ["renew", "Allow an earlier end than now"],
       ["features", "Allow an earlier end than now"],
       ["updates", "Allow updates to end earlier than now"],

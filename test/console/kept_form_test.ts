@@ -317,12 +317,12 @@ describe("Nothing is filled in", () => {
     ],
     [
       "was cancelled",
-      "h1:text-is('Keys')",
+      "h1 bdi:text-is('Keys')",
       (page: Page) => page.getByRole("link", { name: "Cancel" }).click(),
     ],
     [
       "was left",
-      "h1:text-is('Overview')",
+      "h1 bdi:text-is('Overview')",
       (page: Page) => page.getByRole("link", { name: "Overview" }).click(),
     ],
   ] as const)

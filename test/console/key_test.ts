@@ -51,9 +51,9 @@ test("The form that revokes a key says on one line when the key was last used", 
   );
   await visit("admin", key, async (page) => {
     await page.locator("#revoke summary").click();
-    await page.locator("#revoke p .more", { hasText: "5 minutes ago" }).waitFor();
+    await page.locator("#revoke p small", { hasText: "5 minutes ago" }).waitFor();
     const display = await page.evaluate(
-      "getComputedStyle(document.querySelector('#revoke p .more')).display",
+      "getComputedStyle(document.querySelector('#revoke p small')).display",
     );
     expect(display).toBe("inline");
   });
