@@ -31,6 +31,18 @@ beforeAll(async () => {
   await addDayOfLatency(admin.database, admin.clock.nowMs());
 });
 
+test("a list prints the conditions that are set, with their values", async () => {
+  const path = "/keys?state=active&tier=free";
+  await admin.visitAs("admin", { path, script: false }, async (page) => {
+    await page.setViewportSize(PAPER);
+    const printed = page.locator(".folded > summary");
+    expect(await printed.isVisible()).toBe(false);
+    await page.emulateMedia({ media: "print" });
+    expect(await printed.isVisible()).toBe(true);
+    expect(await printed.textContent()).toBe("Conditions: state active, tier free");
+  });
+});
+
 test("what is folded on the page of a license is printed", async () => {
   const key = await admin.issue({ email: "folded@example.org" });
   const path = `/licenses/${toId("lic", key.licenseUuid)}`;
