@@ -191,7 +191,7 @@ async function listPage<Entries extends WithAfter, Row>(
           )}
         </Pages>
         {rows.length > 1 && unsorted.length > 0 && (
-          <p class="hint">{`This list cannot be ordered by ${unsorted.join(", ")}: with many ${noun}s that would take too long.`}</p>
+          <p class="hint unordered">{`This list cannot be ordered by ${unsorted.join(", ")}: with many ${noun}s that would take too long.`}</p>
         )}
       </>
     ),
