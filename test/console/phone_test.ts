@@ -181,7 +181,7 @@ describe("On a phone", () => {
         await form.locator("input").first().fill("nobody@example.org");
         await form.getByRole("button", { name: "Show" }).click();
         await page.waitForURL(/nobody/);
-        await page.getByText(/^Conditions: (search|account)$/).waitFor();
+        await page.getByText(/^Conditions: (search|account) nobody@example.org$/).waitFor();
         expect(await form.isVisible()).toBe(false);
         if (name === "keys" || name === "accounts") {
           await page.getByRole("link", { name: `Show all ${name}` }).click();

@@ -31,6 +31,35 @@ beforeAll(async () => {
   await addDayOfLatency(admin.database, admin.clock.nowMs());
 });
 
+test("a list prints the conditions that are set, with their values", async () => {
+  const path = "/keys?state=active&tier=free";
+  await admin.visitAs("admin", { path, script: false }, async (page) => {
+    await page.setViewportSize(PAPER);
+    const printed = page.locator(".folded > summary");
+    expect(await printed.isVisible()).toBe(false);
+    await page.emulateMedia({ media: "print" });
+    expect(await printed.isVisible()).toBe(true);
+    expect(await printed.textContent()).toBe("Conditions: state active, tier free");
+  });
+});
+
+test("a page that is only a form prints the form without its buttons", async () => {
+  await admin.visitAs("admin", { path: "/keys/issue", script: false }, async (page) => {
+    await page.emulateMedia({ media: "print" });
+    expect(await page.getByLabel("E-mail").first().isVisible()).toBe(true);
+    expect(await page.locator("#main button:visible, #main form .actions a:visible").count()).toBe(0);
+  });
+});
+
+test("a list prints no column of buttons", async () => {
+  await admin.visitAs("admin", { path: "/access", script: false }, async (page) => {
+    const end = page.getByText("End", { exact: true }).first();
+    expect(await end.isVisible()).toBe(true);
+    await page.emulateMedia({ media: "print" });
+    expect(await end.isVisible()).toBe(false);
+  });
+});
+
 test("what is folded on the page of a license is printed", async () => {
   const key = await admin.issue({ email: "folded@example.org" });
   const path = `/licenses/${toId("lic", key.licenseUuid)}`;

@@ -7,6 +7,7 @@ import type { Child } from "hono/jsx";
 import * as v from "valibot";
 import { toDay } from "../../../base/calendar.ts";
 import { isRefusal, type Refusal, refuse } from "../../../base/refusal.ts";
+import { redactKeys } from "../../../base/secrets/mod.ts";
 import { readPages } from "../../../database/mod.ts";
 import { splitMark, streamCsv } from "../stream_csv.ts";
 import type { Script } from "./assets.ts";
@@ -112,7 +113,7 @@ async function listPage<Entries extends WithAfter, Row>(
     isRefusal(found) || isRefusal(values) ? NO_PAGE : await readPage(found, values, positionIn(list));
   const { rows } = page;
   const path = `/console${list.path}`;
-  const set = nameConditions(entered).map(([words]) => words);
+  const set = nameConditions(entered).map(([words, text]) => redactKeys(`${words} ${text}`));
   const isFiltered = set.length > 0;
   const isEmpty = rows.length === 0 && page.isFirst && !isFiltered;
   const sort = entered.sort ?? order;
@@ -147,7 +148,14 @@ async function listPage<Entries extends WithAfter, Row>(
       <>
         {Fields && (
           <details class="folded" open={isRefusal(values)}>
-            <summary>{["Conditions", set.join(", ")].filter(Boolean).join(": ")}</summary>
+            <summary>
+              Conditions
+              {isFiltered && (
+                <>
+                  : <Foreign text={set.join(", ")} />
+                </>
+              )}
+            </summary>
             <form
               class={list.hasManyFields ? "filters many" : "filters"}
               action={`${path}#rows`}
@@ -183,7 +191,7 @@ async function listPage<Entries extends WithAfter, Row>(
           )}
         </Pages>
         {rows.length > 1 && unsorted.length > 0 && (
-          <p class="hint">{`This list cannot be ordered by ${unsorted.join(", ")}: with many ${noun}s that would take too long.`}</p>
+          <p class="hint unordered">{`This list cannot be ordered by ${unsorted.join(", ")}: with many ${noun}s that would take too long.`}</p>
         )}
       </>
     ),
