@@ -157,7 +157,7 @@ describe("the order of a list that an operator chooses", () => {
 
 test("a list says by which of its columns it has no order, and why", async () => {
   const hint = async (path: string) =>
-    /<p class="hint">(This list cannot be ordered by [^<]*)/.exec(
+    /<p class="hint unordered">(This list cannot be ordered by [^<]*)/.exec(
       (await client.send(path, { cookie })).text,
     )?.[1];
   expect(await hint("/keys")).toBe(

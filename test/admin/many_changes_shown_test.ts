@@ -552,6 +552,6 @@ test("The forms of one account and of a rotation show the days before they chang
   expect(account).toContain(`lic_${key.licenseUuid.replaceAll("-", "")}`);
   expect(account).toContain("2027-03-01 → 2028-03-01");
   expect(await textOf(`/keys/${key.id}`)).toContain(
-    `0 ends the old key at once. 7 days end it on ${dayOf(new Date(admin.clock.nowMs() + 7 * DAY))}, or with its license if that is earlier.`,
+    `0 ends the old key at once: all programs that use it are refused until they have the new one. 7 days end it on ${dayOf(new Date(admin.clock.nowMs() + 7 * DAY))}, or with its license if that is earlier.`,
   );
 });

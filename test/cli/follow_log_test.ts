@@ -76,7 +76,7 @@ describe("claviger audit --follow", () => {
     expect((await line.here(["keys", "suspend", key.id, "--reason", "unpaid"])).status).toBe(0);
     await until(() => follower.out().includes("unpaid"));
     const [heading, ...rows] = follower.out().trimEnd().split("\n");
-    expect(heading).toMatch(/^ID +AT +ACTOR +ACTION +DETAILS/);
+    expect(heading).toMatch(/^ *ID +AT +ACTOR +ACTION +DETAILS/);
     expect(rows.map((row) => / (key\.\w+) /.exec(row)?.[1])).toEqual(["key.issue", "key.suspend"]);
     expect(await follower.stop("SIGINT")).toMatchObject({ status: 0 });
     expect(follower.out()).not.toContain("none");
