@@ -213,7 +213,10 @@ describe("claviger serve --demo", () => {
     const { headers } = await fetch(`${at}/console/enter`, options);
     const Cookie = headers.get("set-cookie")?.split(";")[0] ?? "";
     const overview = await fetch(`${at}/console/overview`, { headers: { Cookie }, redirect: "manual" });
-    return { status: overview.status, hasFigures: /fjordhall@demo\.example/.test(await overview.text()) };
+    return {
+      status: overview.status,
+      hasFigures: /fjordhall@(?:<wbr\/>)?demo\.example/.test(await overview.text()),
+    };
   }
 
   /** Serves, and returns what it says about operators. */
