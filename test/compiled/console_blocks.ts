@@ -47,6 +47,7 @@ export function mask(output: string): string {
       .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{4}…[0-9a-f]{4}\b/g, "$1HINT")
       .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
       .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)/g, "TIME")
+      .replaceAll(/\b\d{4}-\d\d-\d\d \d\d:\d\d UTC\b/g, "TIME")
       .replaceAll(/\bclaviger-\d{4}-\d\d-\d\dT\d{6}Z\b/g, "claviger-TIME")
       .replaceAll(/(?<=\binstallation )[0-9a-f]{8}\b|\b[0-9a-f]{8}(?= +claviger-TIME)/g, "INSTALLATION")
       .replaceAll(/\b\d{4}-\d\d-\d\d\b/g, "DAY")

@@ -25,8 +25,8 @@ describe("readWalkSteps()", () => {
 
 describe("mask()", () => {
   test("masks the values that differ each time, and keeps the others", () => {
-    const printed = `key_${"0".repeat(32)}  svc_live_${"a".repeat(48)}  at 2026-11-20T10:00:00Z  used 5  svc_live_ab12…00ff`;
-    expect(mask(printed)).toBe("key_ID  svc_live_KEY  at TIME  used 5  svc_live_HINT");
+    const printed = `key_${"0".repeat(32)}  svc_live_${"a".repeat(48)}  at 2026-11-20T10:00:00Z, until 2026-11-21 09:00 UTC  used 5  svc_live_ab12…00ff`;
+    expect(mask(printed)).toBe("key_ID  svc_live_KEY  at TIME, until TIME  used 5  svc_live_HINT");
     const machine =
       "on 2026-11-20 of 2026-11\r\n71 GB free for /tmp/x/claviger-data, 9 rows of 12 tables (3 kB, 0.1 s)";
     expect(mask(machine)).toBe("on DAY of MONTH\nSPACE free for FOLDER/claviger-data, ROWS of TABLES (TIME)");
