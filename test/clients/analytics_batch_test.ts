@@ -10,6 +10,7 @@ import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { inTransaction } from "../support/in_transaction.ts";
 import { updateLicense, uuidOf } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { createTestUpkeep } from "../support/upkeep.ts";
 import { useForAll, useTestService } from "../support/use.ts";
 
@@ -36,6 +37,19 @@ function send(key: Pick<IssuedKey, "apiKey">, events: unknown, at: TestService =
   return call(at, ENDPOINTS.analyticsBatch, key.apiKey, { fields: { events } });
 }
 
+/**
+ * As {@linkcode send}, after the clock was moved. A statement in progress then looks late, and the service refuses requests until
+ * the database answers again.
+ */
+async function sendAfterMove(...given: Parameters<typeof send>): ReturnType<typeof send> {
+  let answer = await send(...given);
+  await until(async () => {
+    if (answer.status === 503) answer = await send(...given);
+    return answer.status !== 503;
+  });
+  return answer;
+}
+
 interface Result {
   readonly logged: boolean;
   readonly code?: string;
@@ -45,7 +59,7 @@ interface Result {
 }
 
 async function resultsOf(key: IssuedKey, events: readonly Sent[], at = service): Promise<readonly Result[]> {
-  const answer = await send(key, events, at);
+  const answer = await sendAfterMove(key, events, at);
   expect(answer).toMatchObject({ status: 200 });
   return answer.body.results as readonly Result[];
 }
@@ -349,7 +363,7 @@ describe("POST /v1/analytics/batch", () => {
     expect(await call(narrow, ENDPOINTS.analyticsLog, key.apiKey)).toMatchObject({ status: 202 });
     expectRefusal(await call(narrow, ENDPOINTS.analyticsLog, key.apiKey), 429, "RATE_LIMIT_EXCEEDED");
     await narrow.advance(61_000);
-    expect(await send(key, many(401, OCTOBER), narrow)).toMatchObject({ status: 200 });
+    expect(await sendAfterMove(key, many(401, OCTOBER), narrow)).toMatchObject({ status: 200 });
   });
 
   test("gives the room back of a batch that could not be stored", async () => {
