@@ -77,13 +77,21 @@ export async function noticeInstallation(
       ? []
       : [
           ending(certificateEndsAt, {
-            ...{ kind: "certificate_end", subject: `certificate of ${host}`, more: { host } },
-            ...{ days, now, isOver: never },
+            kind: "certificate_end",
+            subject: `certificate of ${host}`,
+            isOver: never,
+            days,
+            now,
+            more: { host },
           }),
         ]),
     ending(token?.expiresAt ?? null, {
-      ...{ kind: "installer_token_end", subject: "installer token", more: {} },
-      ...{ days, now, isOver: always },
+      kind: "installer_token_end",
+      subject: "installer token",
+      isOver: always,
+      days,
+      now,
+      more: {},
     }),
     overdue(backup, now),
     ...(wrongModelFiles === undefined ? [] : [await wrongFiles(context, modelsPlace, wrongModelFiles)]),

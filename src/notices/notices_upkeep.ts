@@ -93,7 +93,7 @@ export async function makeNotices(context: NoticeContext, settings: NoticeSettin
     () => noticeFullPlaces(context),
     () => noticeRefusals(context, settings),
     () => noticeUses(context),
-    // At last, so that nobody is reminded of what is not true any more.
+    // Last, so that nobody is reminded of what is not true any more.
     () => noteDue(context),
   ]);
 }

@@ -19,18 +19,36 @@ import { useFolder } from "../support/use_folder.ts";
 const server = useForEach(createTestDatabase);
 const folder = useFolder();
 
+/** Makes the task of a process with usual settings. */
+function createTask({
+  processUuid = newUuid(),
+  certificateEndsAt,
+  onLook = () => {},
+  demandFigures = () => {},
+}: {
+  readonly processUuid?: string;
+  readonly certificateEndsAt?: Date | undefined;
+  /** Called at each look at the installation. */
+  readonly onLook?: () => void;
+  readonly demandFigures?: () => void;
+}) {
+  const config = configOf({ CLAVIGER_DATA_DIR: join(folder, "data") });
+  return createNoticesUpkeep({
+    processUuid,
+    settings: config.notices,
+    findInstallation(context) {
+      onLook();
+      return findInstallationState(context, { config, certificateExpiresAt: () => certificateEndsAt });
+    },
+    demandFigures,
+  });
+}
+
 /** Runs the task once as a service does, and returns the kinds of the open notices. */
 async function run(now: Date, certificateEndsAt?: Date): Promise<string[]> {
-  const config = configOf({ CLAVIGER_DATA_DIR: join(folder, "data") });
   const clock = createTestClock(now.toISOString(), { stands: true });
   let demanded = 0;
-  const task = createNoticesUpkeep({
-    processUuid: newUuid(),
-    settings: config.notices,
-    findInstallation: (context) =>
-      findInstallationState(context, { config, certificateExpiresAt: () => certificateEndsAt }),
-    demandFigures: () => demanded++,
-  });
+  const task = createTask({ certificateEndsAt, demandFigures: () => demanded++ });
   const upkeep = createUpkeep({ address: server.address, clock, log: silentLog, tasks: [task] });
   try {
     await upkeep.runAll();
@@ -73,7 +91,6 @@ test("The task notices the backup, the certificate and files of models by the ru
 });
 
 test("Another process looks at the customers when the one that looks has ended, and each looks every tenth time", async () => {
-  const config = configOf({ CLAVIGER_DATA_DIR: join(folder, "data") });
   const now = new Date();
   const clock = createTestClock(now.toISOString(), { stands: true });
   const isStopping = () => false;
@@ -83,15 +100,7 @@ test("Another process looks at the customers when the one that looks has ended, 
       insert into processes (id, version, host, address) values (${first}::uuid, ${VERSION}, 'one', 'http://0.0.0.0:8080')`,
   );
   let installations = 0;
-  const task = createNoticesUpkeep({
-    processUuid: second,
-    settings: config.notices,
-    findInstallation(context) {
-      installations++;
-      return findInstallationState(context, { config, certificateExpiresAt: () => undefined });
-    },
-    demandFigures: () => {},
-  });
+  const task = createTask({ processUuid: second, onLook: () => installations++ });
   const run = () => task.run({ database: server.database, clock, log: silentLog, isStopping });
   const states = async () => (await listNotices(server.database, { now })).map(({ state }) => state);
   const end = new Date(now.getTime() + 3 * DAY_MS);
@@ -116,17 +125,10 @@ test("Another process looks at the customers when the one that looks has ended, 
 
 test("A look that fails does not keep the task from the others, and is repeated at the next run", async () => {
   const now = new Date();
-  const config = configOf({ CLAVIGER_DATA_DIR: join(folder, "data") });
   const clock = createTestClock(now.toISOString(), { stands: true });
   let demanded = 0;
-  const task = createNoticesUpkeep({
-    processUuid: newUuid(),
-    settings: config.notices,
-    findInstallation: (context) =>
-      findInstallationState(context, {
-        config,
-        certificateExpiresAt: () => new Date(now.getTime() + 3 * DAY_MS),
-      }),
+  const task = createTask({
+    certificateEndsAt: new Date(now.getTime() + 3 * DAY_MS),
     demandFigures: () => demanded++,
   });
   const run = () => task.run({ database: server.database, clock, log: silentLog, isStopping: () => false });
